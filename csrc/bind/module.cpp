@@ -1,0 +1,7 @@
+// The Python module pycomm._core. One register_* function a layer, each in its own file.
+#include "bind/register.hpp"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "pycomm's native layers";
+  pycomm::bind::register_errors(module);
+}

@@ -1,0 +1,10 @@
+// The binding functions, one a layer.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace pycomm::bind {
+
+void register_errors(pybind11::module_& module);
+
+}  // namespace pycomm::bind

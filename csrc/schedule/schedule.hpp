@@ -1,0 +1,106 @@
+// A schedule: what every rank does, as data. Run by engine/, proved by verify.hpp, timed by simulate/, drawn by
+// draw.hpp.
+//
+// The buffer is cut into `chunks` equal slices, each chunk into `segments` equal parts; one segment of one chunk is a
+// message. A rank has lanes; a lane repeats its body (an ordered list of steps) for the segments first, first+stride,
+// first+2·stride, … below `segments`. Lanes run side by side and a waiting lane never holds up another.
+// The k-th send from a to b on lane l meets the k-th receive from a on lane l of b.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pycomm {
+
+enum class Buffer : std::uint8_t { in, out, tmp };  // in: the caller's, read only; tmp: the engine's
+enum class Collective : std::uint8_t { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall };
+
+// A chunk of a buffer; the segment comes from the lane's iteration. `tmp` has its own chunk count (tmp_chunks), each
+// place as large as a chunk of the buffer, and its segments are places of their own.
+struct Place {
+  Buffer buffer = Buffer::in;
+  std::int32_t chunk = 0;
+  bool operator==(const Place&) const = default;
+};
+
+enum class Action : std::uint8_t {
+  send,         // from → peer; holds `from` until the peer has taken it
+  recv,         // to ← peer
+  recv_reduce,  // to ← to ⊕ message of peer
+  copy,         // to ← from
+  reduce,       // to ← to ⊕ from
+  combine,      // to ← operands[0] ⊕ operands[1] ⊕ … in that order, rounded once
+  scale,        // to ← to / contributors (skipped unless the op is avg)
+  wait,         // until `peer` has taken every earlier send of this lane to it
+  after,        // until step `step` of lane `lane` of this rank is done for the same segment
+};
+
+// An operand of combine: a place of this rank (peer < 0), or the next message of `peer` on this lane, consumed.
+struct Operand {
+  std::int32_t peer = -1;
+  Place place;
+};
+
+struct Step {
+  Action action;
+  Place to;                        // recv, recv_reduce, copy, reduce, combine, scale
+  Place from;                      // send, copy, reduce
+  std::int32_t peer = -1;          // send, recv, recv_reduce, wait
+  std::int32_t lane = -1;          // after
+  std::int32_t step = -1;          // after
+  std::int32_t first_operand = 0;  // combine: operands [first_operand, first_operand + operands) of the program's pool
+  std::int32_t operands = 0;
+};
+
+struct Lane {
+  std::int32_t body = 0;   // index into Program::bodies; lanes that do the same share one
+  std::int32_t first = 0;  // first segment
+  std::int32_t stride = 1;
+};
+
+struct Program {  // of one rank
+  std::vector<std::vector<Step>> bodies;
+  std::vector<Lane> lanes;
+  std::vector<Operand> operands;
+  bool passes_buffers = true;  // false for a dedicated server
+
+  std::span<const Step> steps(const Lane& lane) const { return bodies[static_cast<std::size_t>(lane.body)]; }
+  std::span<const Operand> operands_of(const Step& step) const {
+    return std::span(operands).subspan(static_cast<std::size_t>(step.first_operand),
+                                       static_cast<std::size_t>(step.operands));
+  }
+};
+
+struct Schedule {
+  std::string algorithm;  // registry name
+  std::string options;    // canonical text, "" or "servers=2,dedicated"
+  Collective collective = Collective::allreduce;
+  std::int32_t ranks = 1;
+  std::int32_t workers = 1;  // ranks [0, workers) pass buffers and contribute
+  std::int32_t root = 0;     // broadcast and reduce
+  std::int32_t chunks = 1;
+  std::int32_t tmp_chunks = 0;
+  std::int32_t segments = 1;
+  bool in_place = false;
+  std::vector<Program> programs;  // one a rank
+};
+
+// Where a chunk, or a segment of it, lies in a buffer of `count` elements: borders are multiples of `align` elements
+// (a cache line's worth) as long as that leaves no part empty that could have elements.
+struct Extent {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+
+constexpr Extent part_of(Extent whole, std::int64_t parts, std::int64_t index, std::int64_t align) {
+  const std::int64_t even = (whole.count + parts - 1) / parts;
+  const std::int64_t size = even < align ? even : (even + align - 1) / align * align;
+  const std::int64_t begin = size * index < whole.count ? size * index : whole.count;
+  const std::int64_t end = begin + size < whole.count ? begin + size : whole.count;
+  return {whole.begin + begin, end - begin};
+}
+
+}  // namespace pycomm
