@@ -48,6 +48,7 @@ struct Step {
   Action action;
   Place to;                        // recv, recv_reduce, copy, reduce, combine, scale
   Place from;                      // send, copy, reduce
+  std::int32_t chunk = -1;         // whose extent the step has, where the place it names is in tmp; -1: the place's own
   std::int32_t peer = -1;          // send, recv, recv_reduce, wait
   std::int32_t lane = -1;          // after
   std::int32_t step = -1;          // after
