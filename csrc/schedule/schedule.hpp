@@ -7,6 +7,8 @@
 // The k-th send from a to b on lane l meets the k-th receive from a on lane l of b.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,6 +19,12 @@ namespace pycomm {
 
 enum class Buffer : std::uint8_t { in, out, tmp };  // in: the caller's, read only; tmp: the engine's
 enum class Collective : std::uint8_t { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall };
+
+constexpr std::string_view name_of(Collective collective) {
+  constexpr std::array<std::string_view, 6> names = {"allreduce", "reduce_scatter", "allgather",
+                                                     "broadcast", "reduce",         "alltoall"};
+  return names[static_cast<std::size_t>(collective)];
+}
 
 // A chunk of a buffer; the segment comes from the lane's iteration. `tmp` has its own chunk count (tmp_chunks), each
 // place as large as a chunk of the buffer, and its segments are places of their own.
@@ -46,14 +54,15 @@ struct Operand {
 
 struct Step {
   Action action;
-  Place to;                        // recv, recv_reduce, copy, reduce, combine, scale
-  Place from;                      // send, copy, reduce
+  Place to{};                      // recv, recv_reduce, copy, reduce, combine, scale
+  Place from{};                    // send, copy, reduce
   std::int32_t chunk = -1;         // whose extent the step has, where the place it names is in tmp; -1: the place's own
   std::int32_t peer = -1;          // send, recv, recv_reduce, wait
   std::int32_t lane = -1;          // after
   std::int32_t step = -1;          // after
   std::int32_t first_operand = 0;  // combine: operands [first_operand, first_operand + operands) of the program's pool
   std::int32_t operands = 0;
+  bool landed = false;  // recv: the peer stores into `to` itself, any time after this rank entered the call
 };
 
 struct Lane {
@@ -66,7 +75,8 @@ struct Program {  // of one rank
   std::vector<std::vector<Step>> bodies;
   std::vector<Lane> lanes;
   std::vector<Operand> operands;
-  bool passes_buffers = true;  // false for a dedicated server
+  std::int32_t tmp_chunks = 0;  // of this rank; Schedule::tmp_chunks is the largest
+  bool passes_buffers = true;   // false for a dedicated server
 
   std::span<const Step> steps(const Lane& lane) const { return bodies[static_cast<std::size_t>(lane.body)]; }
   std::span<const Operand> operands_of(const Step& step) const {
@@ -80,14 +90,41 @@ struct Schedule {
   std::string options;    // canonical text, "" or "servers=2,dedicated"
   Collective collective = Collective::allreduce;
   std::int32_t ranks = 1;
-  std::int32_t workers = 1;  // ranks [0, workers) pass buffers and contribute
-  std::int32_t root = 0;     // broadcast and reduce
-  std::int32_t chunks = 1;
+  std::int32_t workers = 1;    // ranks [0, workers) pass buffers and contribute
+  std::int32_t root = 0;       // broadcast and reduce
+  std::int32_t chunks = 1;     // of the larger buffer
+  std::int32_t in_chunks = 1;  // of `in` and `out`: one of them has 1 where the collective gathers or scatters
+  std::int32_t out_chunks = 1;
   std::int32_t tmp_chunks = 0;
   std::int32_t segments = 1;
   bool in_place = false;
   std::vector<Program> programs;  // one a rank
 };
+
+// The buffers of each collective, p ranks. A chunk of both buffers has the same size; "one memory" is in place.
+//
+//                   in                 out                          in place
+//   allreduce       chunks             chunks                       out[c] is in[c]
+//   reduce_scatter  p; c goes to rank c  1: this rank's sum         out[0] is in[rank]
+//   allgather       1: this rank's     p; c comes from rank c       in[0] is out[rank]
+//   broadcast       chunks, at the root (elsewhere not touched)  chunks    out[c] is in[c]
+//   reduce          chunks             chunks, at the root (elsewhere none)  at the root: out[c] is in[c]
+//   alltoall        p; c goes to rank c  p; c comes from rank c     out[c] is in[c]
+//
+// `in` is read only also in place, except where it is `out`. The chunk of `out` that is the memory of in[chunk] in
+// place; -1 if none is.
+constexpr std::int32_t out_chunk_of_in(Collective collective, std::int32_t chunk, std::int32_t rank) {
+  if (collective == Collective::reduce_scatter) return chunk == rank ? 0 : -1;
+  if (collective == Collective::allgather) return rank;
+  return chunk;
+}
+
+constexpr bool same_memory(Place a, Place b, Collective collective, bool in_place, std::int32_t rank) {
+  if (a.buffer == b.buffer) return a.chunk == b.chunk;
+  if (!in_place || a.buffer == Buffer::tmp || b.buffer == Buffer::tmp) return false;
+  return a.buffer == Buffer::in ? out_chunk_of_in(collective, a.chunk, rank) == b.chunk
+                                : out_chunk_of_in(collective, b.chunk, rank) == a.chunk;
+}
 
 // Where a chunk, or a segment of it, lies in a buffer of `count` elements: borders are multiples of `align` elements
 // (a cache line's worth) as long as that leaves no part empty that could have elements.

@@ -1,0 +1,65 @@
+#include "schedule/builder.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace pycomm::algorithms {
+
+int Builder::option(std::string_view name, int otherwise) const {
+  const auto found = shape_.options.find(std::string(name));
+  return found == shape_.options.end() ? otherwise : found->second;
+}
+
+int Builder::push(const Step& step) {
+  program_.bodies.back().push_back(step);
+  return static_cast<int>(program_.bodies.back().size()) - 1;
+}
+
+int Builder::extent(Spot spot) {
+  if (spot.place.buffer != Buffer::tmp) return -1;
+  program_.tmp_chunks = std::max(program_.tmp_chunks, spot.place.chunk + 1);
+  return spot.chunk;
+}
+
+int Builder::send(Spot from, int peer) {
+  return push({.action = Action::send, .from = from.place, .chunk = extent(from), .peer = peer});
+}
+
+int Builder::recv(Spot to, int peer) {
+  return push({.action = Action::recv, .to = to.place, .chunk = extent(to), .peer = peer});
+}
+
+int Builder::recv_reduce(Spot to, int peer) {
+  return push({.action = Action::recv_reduce, .to = to.place, .chunk = extent(to), .peer = peer});
+}
+
+int Builder::copy(Spot to, Spot from) {
+  if (same_memory(to.place, from.place, shape_.collective, shape_.in_place, rank_)) return -1;
+  return push({.action = Action::copy, .to = to.place, .from = from.place, .chunk = extent(to)});
+}
+
+int Builder::reduce(Spot to, Spot from) {
+  return push({.action = Action::reduce, .to = to.place, .from = from.place, .chunk = extent(to)});
+}
+
+int Builder::combine(Spot to, std::span<const Operand> operands) {
+  if (operands.size() == 1) {
+    if (operands[0].peer >= 0) return recv(to, operands[0].peer);
+    return copy(to, {operands[0].place, to.chunk});
+  }
+  const auto first = static_cast<std::int32_t>(program_.operands.size());
+  program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
+  return push({.action = Action::combine,
+               .to = to.place,
+               .chunk = extent(to),
+               .first_operand = first,
+               .operands = static_cast<std::int32_t>(operands.size())});
+}
+
+int Builder::scale(Spot spot) { return push({.action = Action::scale, .to = spot.place, .chunk = extent(spot)}); }
+
+int Builder::wait(int peer) { return push({.action = Action::wait, .peer = peer}); }
+
+int Builder::after(int lane, int step) { return push({.action = Action::after, .lane = lane, .step = step}); }
+
+}  // namespace pycomm::algorithms

@@ -1,0 +1,108 @@
+// What an algorithm says: the steps of ONE rank. build() calls the algorithm for every rank and collects the programs.
+//
+//   rank.chunks(2);                         // cut the buffer
+//   rank.deal([&] {                         // lanes that share this body and take the segments in turn
+//     rank.send(in(0), rank.ahead(1));
+//     rank.combine(out(0), {own(in(0)), message(rank.ahead(-1))});
+//   });
+//
+// Errors: none here; what is written is proved (or refused) by verify().
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "schedule/schedule.hpp"
+
+namespace pycomm::algorithms {
+
+// A place, and the chunk whose extent is meant: a place's own, but for tmp, whose places hold any chunk.
+struct Spot {
+  Place place;
+  int chunk;
+  bool operator==(const Spot&) const = default;
+};
+
+constexpr Spot in(int chunk) { return {{Buffer::in, chunk}, chunk}; }
+constexpr Spot out(int chunk) { return {{Buffer::out, chunk}, chunk}; }
+constexpr Spot tmp(int index, int chunk) { return {{Buffer::tmp, index}, chunk}; }
+
+constexpr Operand own(Spot spot) { return {-1, spot.place}; }
+constexpr Operand message(int peer) { return {peer, {}}; }
+
+class Builder {
+ public:
+  Builder(const Shape& shape, int rank, int workers) : shape_(shape), rank_(rank), workers_(workers) {}
+
+  int rank() const { return rank_; }
+  int ranks() const { return shape_.ranks; }
+  int workers() const { return workers_; }
+  int root() const { return shape_.root; }
+  const Shape& shape() const { return shape_; }
+  // The value of an option; `otherwise` if it was not given.
+  int option(std::string_view name, int otherwise) const;
+  // The rank `distance` places further on, round the circle; distance may be negative.
+  int ahead(int distance) const { return ((rank_ + distance) % ranks() + ranks()) % ranks(); }
+
+  // Cuts the buffer; the same on every rank. 1 unless said.
+  void chunks(int count) { chunks_ = count; }
+  // This rank passes no buffers: it has `tmp` alone.
+  void passes_no_buffers() { program_.passes_buffers = false; }
+
+  // Lanes, at most shape().lanes and one a segment, that share `body`; lane l takes the segments l, l + lanes, …
+  template <class Body>
+  void deal(Body&& body) {
+    const int lanes = std::max(1, std::min(shape_.lanes, shape_.segments));
+    const std::int32_t index = fill(body);
+    for (std::int32_t first = 0; first < lanes; ++first) program_.lanes.push_back({index, first, lanes});
+  }
+
+  // A lane of its own that takes every segment in order. Returns its number.
+  template <class Body>
+  int lane(Body&& body) {
+    program_.lanes.push_back({fill(body), 0, 1});
+    return static_cast<int>(program_.lanes.size()) - 1;
+  }
+
+  // The steps, as schedule.hpp's Action describes them. Each returns its number in the body, for after().
+  int send(Spot from, int peer);
+  int recv(Spot to, int peer);
+  int recv_reduce(Spot to, int peer);
+  int copy(Spot to, Spot from);  // nothing, and -1, where the two are one memory
+  int reduce(Spot to, Spot from);
+  int combine(Spot to, std::span<const Operand> operands);  // one operand: copy or recv
+  int combine(Spot to, std::initializer_list<Operand> operands) {
+    return combine(to, std::span(operands.begin(), operands.size()));
+  }
+  int scale(Spot spot);
+  int wait(int peer);
+  int after(int lane, int step);
+
+  // For build().
+  int chunks() const { return chunks_; }
+  Program finish() { return std::move(program_); }
+
+ private:
+  template <class Body>
+  std::int32_t fill(Body&& body) {
+    program_.bodies.emplace_back();
+    body();
+    program_.bodies.back().shrink_to_fit();
+    return static_cast<std::int32_t>(program_.bodies.size()) - 1;
+  }
+  int push(const Step& step);
+  int extent(Spot spot);  // Step::chunk; counts tmp's places
+
+  const Shape& shape_;
+  int rank_;
+  int workers_;
+  int chunks_ = 1;
+  Program program_;
+};
+
+}  // namespace pycomm::algorithms
