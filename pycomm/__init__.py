@@ -1,6 +1,52 @@
 """Measure, prove and predict the communication of distributed deep learning."""
 
-from pycomm.errors import DeviceError, Error, ScheduleError, TransportError, Unavailable, UsageError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pycomm.errors import (
+    DeviceError,
+    Error,
+    RankError,
+    ScheduleError,
+    TransportError,
+    Unavailable,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from pycomm.communicator import Communicator, init
+    from pycomm.launch import run
+    from pycomm.operation import Operation
 
 __version__ = "0.1.0"
-__all__ = ["DeviceError", "Error", "ScheduleError", "TransportError", "Unavailable", "UsageError"]
+__all__ = [
+    "Communicator",
+    "DeviceError",
+    "Error",
+    "Operation",
+    "RankError",
+    "ScheduleError",
+    "TransportError",
+    "Unavailable",
+    "UsageError",
+    "init",
+    "run",
+]
+
+# Public names whose modules are imported at first use, so that `import pycomm` stays cheap.
+_HOMES = {
+    "Communicator": "pycomm.communicator",
+    "Operation": "pycomm.operation",
+    "init": "pycomm.communicator",
+    "run": "pycomm.launch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pycomm' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -4,6 +4,7 @@ Error
 ├── UsageError      the caller's mistake, found before any message is sent; also a ValueError
 ├── Unavailable     not built, or no such device or package: says why and what to do
 ├── TransportError  a peer or a link failed: names the rank and host
+├── RankError       a function given to run() raised on a rank: names the rank, caused by what it raised
 ├── DeviceError     a CUDA call failed
 └── ScheduleError   a schedule breaks one of its five facts: names rank, step and chunk
 """
@@ -23,6 +24,10 @@ class Unavailable(Error):
 
 class TransportError(Error):
     """A peer or a link failed: names the rank and host."""
+
+
+class RankError(Error):
+    """A function given to run() raised on a rank; `__cause__` is what it raised."""
 
 
 class DeviceError(Error):

@@ -80,9 +80,7 @@ def _range(text: str, option: str) -> Iterator[int]:
         if step < 1:
             raise _refuse(option, text, "the step is 1 byte or more")
         if (stop - start) // step + 1 > RANGE_LIMIT:
-            raise _refuse(
-                option, text, f"{(stop - start) // step + 1} sizes: at most {RANGE_LIMIT} in a range"
-            )
+            raise _refuse(option, text, f"{(stop - start) // step + 1} sizes: at most {RANGE_LIMIT} in a range")
     size = start
     while size <= stop:
         yield size

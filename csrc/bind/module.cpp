@@ -5,4 +5,5 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "pycomm's native layers";
   pycomm::bind::register_errors(module);
   pycomm::bind::register_timing(module);
+  pycomm::bind::register_engine(module);
 }

@@ -77,9 +77,7 @@ def _isa() -> Finding:
 
 def _cuda_build() -> Finding:
     if importlib.util.find_spec("pycomm._cuda") is None:
-        why = (
-            "built without CUDA; with nvcc on PATH rebuild with: pip install . -C cmake.define.PYCOMM_CUDA=ON"
-        )
+        why = "built without CUDA; with nvcc on PATH rebuild with: pip install . -C cmake.define.PYCOMM_CUDA=ON"
         return Finding("CUDA kernels", False, why)
     return Finding("CUDA kernels", True, "built in")
 
@@ -121,9 +119,7 @@ def _mpi_launcher() -> Finding:
         path = shutil.which(name)
         if path:
             return Finding("launcher", True, path)
-    return Finding(
-        "launcher", False, f"no mpirun, mpiexec or srun on PATH; {pip_command('mpi')} brings mpirun"
-    )
+    return Finding("launcher", False, f"no mpirun, mpiexec or srun on PATH; {pip_command('mpi')} brings mpirun")
 
 
 def _gpu_driver() -> Finding:

@@ -1,0 +1,254 @@
+#include "engine/operation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace pycomm {
+
+namespace {
+
+// Past this many bytes of a call, what is stored will not be found in a cache again.
+constexpr std::size_t kStreamingBytes = std::size_t{8} << 20;
+
+std::uint64_t fnv1a(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+// The chunk whose extent a step has.
+std::int32_t sized_chunk(const Step& step) {
+  if (step.chunk >= 0) return step.chunk;
+  const bool sends = step.action == Action::send;
+  return (sends ? step.from : step.to).chunk;
+}
+
+std::size_t index_of(Buffer buffer) { return static_cast<std::size_t>(buffer); }
+
+}  // namespace
+
+Operation::Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void* in, void* out)
+    : memory_(std::move(memory)), plan_(std::move(plan)) {
+  const Call& call = plan_.call;
+  const Schedule& schedule = plan_.schedule;
+  const std::string text = plan_.signature();
+  signature_text_ = static_cast<char*>(memory_->region().allocate(text.size() + 1));
+  std::memcpy(signature_text_, text.c_str(), text.size() + 1);
+  signature_ = fnv1a(text);
+  short_signature_ = static_cast<std::uint32_t>(signature_);
+  const auto tmp_elements = static_cast<std::size_t>(plan_.tmp_stride() * schedule.tmp_chunks);
+  if (tmp_elements > 0) tmp_ = memory_->region().allocate(tmp_elements * size_of(call.dtype));
+  bases_[index_of(Buffer::tmp)] = static_cast<std::byte*>(tmp_);
+  streaming_ = static_cast<std::size_t>(call.count) * size_of(call.dtype) >= kStreamingBytes;
+  contributors_ = call.op == Op::avg ? schedule.workers : 1;
+  kernels_ = &kernels(call.dtype, call.op);
+  rebind(in, out);
+}
+
+void Operation::rebind(const void* in, void* out) {
+  auto* in_base = static_cast<std::byte*>(const_cast<void*>(in));  // schedules only read it
+  if (!lanes_.empty() && bases_[index_of(Buffer::in)] == in_base && bases_[index_of(Buffer::out)] == out) return;
+  bases_[index_of(Buffer::in)] = in_base;
+  bases_[index_of(Buffer::out)] = static_cast<std::byte*>(out);
+  lanes_.clear();
+  inputs_.clear();
+  posting_.clear();
+  bind();
+}
+
+Operation::~Operation() {
+  memory_->region().release(signature_text_);
+  if (tmp_ != nullptr) memory_->region().release(tmp_);
+}
+
+std::byte* Operation::address(Place place, std::int32_t segment) const {
+  std::byte* base = bases_[index_of(place.buffer)];
+  if (base == nullptr) return nullptr;
+  const auto item = static_cast<std::int64_t>(size_of(plan_.call.dtype));
+  if (place.buffer != Buffer::tmp) return base + plan_.extent(place.chunk, segment).begin * item;
+  return base + (place.chunk * plan_.tmp_stride() + plan_.extent(0, segment).begin) * item;
+}
+
+void Operation::bind() {
+  const Program& program = plan_.schedule.programs[static_cast<std::size_t>(memory_->rank())];
+  const std::size_t item = size_of(plan_.call.dtype);
+  for (const Lane& lane : program.lanes) {
+    const auto lane_index = static_cast<int>(lanes_.size());
+    LaneTasks& tasks = lanes_.emplace_back();
+    const auto steps = program.steps(lane);
+    for (std::int32_t segment = lane.first; segment < plan_.schedule.segments; segment += lane.stride) {
+      for (const Step& step : steps) {
+        Task task{.action = step.action};
+        const Extent extent = plan_.extent(sized_chunk(step), segment);
+        task.count = static_cast<std::size_t>(extent.count);
+        task.bytes = task.count * item;
+        switch (step.action) {
+          case Action::send:
+            task.from = address(step.from, segment);
+            task.outbox = &memory_->outbox(step.peer, lane_index);
+            task.posted = task.outbox->reaches(task.from, task.bytes);
+            if (task.posted) posting_.emplace_back(task.outbox, step.peer);
+            break;
+          case Action::recv:
+          case Action::recv_reduce:
+            task.to = address(step.to, segment);
+            task.inbox = &memory_->inbox(step.peer, lane_index);
+            break;
+          case Action::copy:
+          case Action::reduce:
+            task.to = address(step.to, segment);
+            task.from = address(step.from, segment);
+            break;
+          case Action::combine:
+            task.to = address(step.to, segment);
+            task.first_input = static_cast<std::int32_t>(inputs_.size());
+            task.inputs = step.operands;
+            for (const Operand& operand : program.operands_of(step))
+              inputs_.push_back(operand.peer < 0 ? Input{nullptr, address(operand.place, segment)}
+                                                 : Input{&memory_->inbox(operand.peer, lane_index), nullptr});
+            tasks.pointers.resize(std::max(tasks.pointers.size(), static_cast<std::size_t>(step.operands)));
+            break;
+          case Action::scale: task.to = address(step.to, segment); break;
+          case Action::wait: task.outbox = &memory_->outbox(step.peer, lane_index); break;
+          case Action::after: {
+            const Lane& other = program.lanes[static_cast<std::size_t>(step.lane)];
+            const auto body = static_cast<std::int32_t>(program.steps(other).size());
+            task.lane = step.lane;
+            task.target = (segment - other.first) / other.stride * body + step.step + 1;
+            break;
+          }
+        }
+        if (step.action == Action::scale && plan_.call.op != Op::avg) task.count = 0;
+        tasks.tasks.push_back(task);
+      }
+    }
+  }
+  std::sort(posting_.begin(), posting_.end());
+  posting_.erase(std::unique(posting_.begin(), posting_.end()), posting_.end());
+}
+
+void Operation::run() {
+  const Board& own = memory_->board(memory_->rank());
+  if (own.state.load(std::memory_order_relaxed) != RankState::running)
+    throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
+  for (LaneTasks& lane : lanes_) lane.next = 0;
+  memory_->enter(signature_, signature_text_);
+  try {
+    run_lanes();
+  } catch (const SignatureMismatch& mismatch) {
+    memory_->fail("the ranks call different collectives");
+    memory_->raise_mismatch(mismatch.peer);
+  } catch (const std::exception& error) {
+    memory_->fail(error.what());
+    throw;
+  }
+}
+
+void Operation::run_lanes() {
+  Waiter waiter(*memory_, signature_);
+  for (;;) {
+    bool progress = false;
+    bool done = true;
+    for (LaneTasks& lane : lanes_) {
+      if (lane.next == lane.tasks.size()) continue;
+      progress |= advance(lane);
+      done &= lane.next == lane.tasks.size();
+    }
+    if (done) break;
+    if (progress)
+      waiter.progress();
+    else
+      waiter.idle([this] { return describe(); });
+  }
+  for (const auto& [outbox, peer] : posting_)
+    while (!outbox->released())
+      waiter.idle([this, peer] { return Waiting{peer, plan_.signature() + ", until it has taken the last message"}; });
+}
+
+bool Operation::advance(LaneTasks& lane) {
+  const std::size_t before = lane.next;
+  const std::size_t end = lane.tasks.size();
+  while (lane.next < end && attempt(lane, lane.tasks[lane.next])) ++lane.next;
+  return lane.next != before;
+}
+
+bool Operation::attempt(LaneTasks& lane, const Task& task) {
+  switch (task.action) {
+    case Action::send:
+      if (task.posted) {
+        if (!task.outbox->has_room(0)) return false;
+        task.outbox->post(task.from, short_signature_);
+        return true;
+      }
+      if (!task.outbox->has_room(task.bytes)) return false;
+      copy(task.outbox->claim(task.bytes), task.from, task.bytes, false);
+      task.outbox->publish(short_signature_);
+      return true;
+    case Action::recv: {
+      const void* message = task.inbox->peek(task.bytes, short_signature_);
+      if (message == nullptr) return false;
+      copy(task.to, message, task.bytes, streaming_);
+      task.inbox->take();
+      return true;
+    }
+    case Action::recv_reduce: {
+      const void* message = task.inbox->peek(task.bytes, short_signature_);
+      if (message == nullptr) return false;
+      kernels_->reduce(task.to, task.to, message, task.count, streaming_);
+      task.inbox->take();
+      return true;
+    }
+    case Action::copy: copy(task.to, task.from, task.bytes, streaming_); return true;
+    case Action::reduce: kernels_->reduce(task.to, task.to, task.from, task.count, streaming_); return true;
+    case Action::combine: return try_combine(lane, task);
+    case Action::scale:
+      if (task.count > 0) kernels_->scale(task.to, task.count, contributors_);
+      return true;
+    case Action::wait: return task.outbox->released();
+    case Action::after:
+      return lanes_[static_cast<std::size_t>(task.lane)].next >= static_cast<std::size_t>(task.target);
+  }
+  return false;
+}
+
+bool Operation::try_combine(LaneTasks& lane, const Task& task) {
+  const auto inputs =
+      std::span(inputs_).subspan(static_cast<std::size_t>(task.first_input), static_cast<std::size_t>(task.inputs));
+  for (; lane.ready_inputs < task.inputs; ++lane.ready_inputs) {
+    const auto index = static_cast<std::size_t>(lane.ready_inputs);
+    const Input& input = inputs[index];
+    lane.pointers[index] = input.inbox == nullptr ? input.place : input.inbox->peek(task.bytes, short_signature_);
+    if (lane.pointers[index] == nullptr && input.inbox != nullptr) return false;
+  }
+  lane.ready_inputs = 0;
+  void* outputs[] = {task.to};
+  kernels_->combine(outputs, 1, lane.pointers.data(), task.inputs, task.count, 0, streaming_);
+  for (const Input& input : inputs)
+    if (input.inbox != nullptr) input.inbox->take();
+  return true;
+}
+
+Waiting Operation::describe() const {
+  static constexpr const char* kNames[] = {"send",    "recv",  "recv_reduce", "copy", "reduce",
+                                           "combine", "scale", "wait",        "after"};
+  const Program& program = plan_.schedule.programs[static_cast<std::size_t>(memory_->rank())];
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    const LaneTasks& lane = lanes_[index];
+    if (lane.next == lane.tasks.size()) continue;
+    const auto steps = program.steps(program.lanes[index]);
+    const Step& step = steps[lane.next % steps.size()];
+    if (step.action == Action::after) continue;  // another lane says what it waits for
+    Waiting waiting{step.peer, plan_.signature() + ", lane " + std::to_string(index) + ", step " +
+                                   std::to_string(lane.next % steps.size()) + " (" +
+                                   kNames[static_cast<std::size_t>(step.action)] + " chunk " +
+                                   std::to_string(step.action == Action::send ? step.from.chunk : step.to.chunk) + ")"};
+    if (step.action == Action::combine)
+      waiting.peer = program.operands_of(step)[static_cast<std::size_t>(lane.ready_inputs)].peer;
+    return waiting;
+  }
+  return {-1, plan_.signature()};
+}
+
+}  // namespace pycomm

@@ -1,0 +1,89 @@
+// A prepared collective: checked once, run many times. The steps of this rank's program are unrolled over the segments
+// and bound to memory and queues at preparation; running walks through them, lane by lane, never waiting in one lane
+// while another can go on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/plan.hpp"
+#include "engine/runnable.hpp"
+#include "reduce/reduce.hpp"
+#include "transport/shared_memory.hpp"
+#include "transport/waiter.hpp"
+
+namespace pycomm {
+
+class Operation final : public Runnable {
+ public:
+  // `in` and `out` have the extents the collective gives them and stay valid as long as the operation; both null on a
+  // dedicated server; the same for in place.
+  Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void* in, void* out);
+  ~Operation() override;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // Raises TransportError when a peer is lost, silent, or in another call; every later call on this world then fails.
+  void run() override;
+
+  // The same call on other buffers of the same extents.
+  void rebind(const void* in, void* out);
+
+  const Plan& plan() const { return plan_; }
+
+ private:
+  // A step on one segment, with its memory and queue.
+  struct Task {
+    Action action;
+    bool posted = false;       // send: the peer reads `from` in place
+    std::int32_t target = -1;  // after: tasks of `lane` that must be done
+    std::int32_t lane = -1;
+    std::int32_t first_input = 0;  // combine
+    std::int32_t inputs = 0;
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    std::size_t count = 0;  // elements
+    std::size_t bytes = 0;
+    Outbox* outbox = nullptr;
+    Inbox* inbox = nullptr;
+  };
+
+  struct Input {  // of combine
+    Inbox* inbox = nullptr;
+    const std::byte* place = nullptr;
+  };
+
+  struct LaneTasks {
+    std::vector<Task> tasks;
+    std::size_t next = 0;           // task to do
+    std::int32_t ready_inputs = 0;  // of the combine to do, those seen to have arrived
+    std::vector<const void*> pointers;
+  };
+
+  void bind();
+  void run_lanes();
+  bool advance(LaneTasks& lane);  // as far as it goes; whether that was anywhere
+  bool attempt(LaneTasks& lane, const Task& task);
+  bool try_combine(LaneTasks& lane, const Task& task);
+  Waiting describe() const;
+  std::byte* address(Place place, std::int32_t segment) const;
+
+  std::shared_ptr<SharedMemory> memory_;
+  Plan plan_;
+  std::byte* bases_[3];  // by Buffer
+  void* tmp_ = nullptr;
+  char* signature_text_ = nullptr;  // in the region, where peers can read it
+  std::uint64_t signature_ = 0;
+  std::uint32_t short_signature_ = 0;
+  bool streaming_ = false;
+  std::int64_t contributors_ = 1;
+  const Kernels* kernels_ = nullptr;
+  std::vector<LaneTasks> lanes_;
+  std::vector<Input> inputs_;
+  std::vector<std::pair<Outbox*, int>> posting_;  // the outboxes with posted messages, and their peers
+};
+
+}  // namespace pycomm

@@ -1,0 +1,73 @@
+#include "engine/plan.hpp"
+
+#include <algorithm>
+
+namespace pycomm {
+
+namespace {
+
+// A message of an ordinary buffer is copied twice, so what lies in the queues should stay in the second-level cache; a
+// symmetric buffer is read in place, so its messages are cut only to let hops overlap.
+constexpr std::int64_t kCopiedMessage = 64 << 10;
+constexpr std::int64_t kPostedMessage = 512 << 10;
+constexpr int kMostLanes = 4;
+constexpr std::int64_t kAlign = 64;  // bytes: a cache line
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Chunks of these belong to a rank each and have equal counts, whatever that does to alignment.
+bool equal_blocks(Collective collective) {
+  return collective == Collective::reduce_scatter || collective == Collective::allgather ||
+         collective == Collective::alltoall;
+}
+
+std::int64_t align_of(const Call& call) { return kAlign / static_cast<std::int64_t>(size_of(call.dtype)); }
+
+}  // namespace
+
+Extent Plan::extent(std::int32_t chunk, std::int32_t segment) const {
+  const std::int64_t align = align_of(call);
+  const Extent whole = part_of({0, call.count}, schedule.chunks, chunk, equal_blocks(call.collective) ? 1 : align);
+  return part_of(whole, schedule.segments, segment, align);
+}
+
+std::int64_t Plan::tmp_stride() const {
+  const std::int64_t align = align_of(call);
+  const Extent first = part_of({0, call.count}, schedule.chunks, 0, equal_blocks(call.collective) ? 1 : align);
+  return ceil_div(first.count, align) * align;
+}
+
+std::string Plan::signature() const {
+  std::string text{name_of(call.collective)};
+  text += " of " + std::to_string(call.count) + " " + std::string(name_of(call.dtype)) + " by " + call.algorithm;
+  for (const auto& [key, value] : call.options) text += (":" + key + "=") + std::to_string(value);
+  text += ", op " + std::string(name_of(call.op)) + (call.in_place ? ", in place" : ", out of place");
+  if (call.collective == Collective::broadcast || call.collective == Collective::reduce)
+    text += ", root " + std::to_string(call.root);
+  return text + (call.symmetric ? ", symmetric buffers" : ", ordinary buffers") + " (" +
+         std::to_string(schedule.segments) + " segments)";
+}
+
+Plan make_plan(const Call& call, int ranks, std::size_t slot_bytes) {
+  Shape shape;
+  shape.collective = call.collective;
+  shape.ranks = ranks;
+  shape.in_place = call.in_place;
+  shape.root = call.root;
+  shape.options = call.options;
+  Plan plan{call, build(call.algorithm, shape), 1};
+  const auto item = static_cast<std::int64_t>(size_of(call.dtype));
+  const std::int64_t chunk_bytes = ceil_div(call.count, plan.schedule.chunks) * item;
+  const std::int64_t message =
+      call.symmetric ? kPostedMessage : std::min(kCopiedMessage, static_cast<std::int64_t>(slot_bytes));
+  const std::int64_t segments = std::max<std::int64_t>(1, ceil_div(chunk_bytes, message));
+  if (segments > 1) {
+    shape.segments = static_cast<int>(segments);
+    shape.lanes = static_cast<int>(std::min<std::int64_t>(segments, kMostLanes));
+    plan.schedule = build(call.algorithm, shape);
+    plan.lanes = shape.lanes;
+  }
+  return plan;
+}
+
+}  // namespace pycomm
