@@ -1,7 +1,7 @@
 """Measure, prove and predict the communication of distributed deep learning."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib
+import typing
 
 from pycomm.errors import (
     DeviceError,
@@ -13,7 +13,7 @@ from pycomm.errors import (
     UsageError,
 )
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from pycomm.communicator import Communicator, init
     from pycomm.launch import run
     from pycomm.operation import Operation
@@ -42,10 +42,10 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'pycomm' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
