@@ -16,6 +16,7 @@ from pycomm.errors import (
 if typing.TYPE_CHECKING:
     from pycomm.communicator import Communicator, init
     from pycomm.launch import run
+    from pycomm.measure.record import read_results
     from pycomm.operation import Operation
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "init",
+    "read_results",
     "run",
 ]
 
@@ -38,6 +40,7 @@ _HOMES = {
     "Communicator": "pycomm.communicator",
     "Operation": "pycomm.operation",
     "init": "pycomm.communicator",
+    "read_results": "pycomm.measure.record",
     "run": "pycomm.launch",
 }
 

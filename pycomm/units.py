@@ -19,6 +19,7 @@ SIZE_LIMIT: Final = 2**63  # sizes stay below it
 RANGE_LIMIT: Final = 100_000  # sizes in one range, at most
 
 NANOSECONDS_A_SECOND: Final = 1_000_000_000
+MICROSECONDS_A_SECOND: Final = 1e6
 BYTES_A_GB: Final = 1e9
 
 _PREFIXES: Final = "kmgt"
@@ -127,8 +128,9 @@ def format_duration(duration_s: float) -> str:
 
 
 def format_rate(rate_Bps: float) -> str:
-    """Bytes per second as GB/s (1 GB = 10⁹ B), without the unit, in three digits: ``12.3``."""
-    return _three_digits(rate_Bps / BYTES_A_GB)
+    """Bytes per second as GB/s (1 GB = 10⁹ B), without the unit, in three digits: ``12.3``, ``0.042``."""
+    rate_GBps = rate_Bps / BYTES_A_GB
+    return f"{rate_GBps:.3f}" if rate_GBps < 0.9995 else _three_digits(rate_GBps)
 
 
 def _three_digits(value: float) -> str:

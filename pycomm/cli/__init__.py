@@ -47,7 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     ``arguments`` are those after the program's name; none given: the process's own.
     """
     try:
-        status = pycomm.main(arguments, prog_name="pycomm", standalone_mode=False)
+        given = tuple(sys.argv[1:] if arguments is None else arguments)
+        status = pycomm.main(list(given), prog_name="pycomm", standalone_mode=False, obj=given)
     except click.Abort:
         return _say("interrupted", INTERRUPTED)
     except KeyboardInterrupt:

@@ -1,8 +1,199 @@
 """``pycomm bench``: one subcommand a collective operation."""
 
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, TypeVar
+
 import click
+
+from pycomm import init, run
+from pycomm.backends import NAMES as BACKENDS
+from pycomm.errors import UsageError
+from pycomm.launched import launched_ranks
+from pycomm.measure.loop import Policy
+from pycomm.measure.record import append_end, check_writable
+from pycomm.measure.session import FAILED, INTERRUPTED, Options, run_session
+from pycomm.measure.sweep import Plan, find_contenders
+from pycomm.operation import DTYPES, OPS
+from pycomm.units import parse_percent, parse_sizes
+
+DEFAULT_RANKS: Final = 2
+DEFAULT_SIZES: Final = "4:64M:x4"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The items of a list, each one of `known`; duplicates dropped."""
+    items = tuple(dict.fromkeys(text.split(",")))
+    for item in items:
+        if item not in known:
+            raise UsageError(f"{option}: {item!r}: wanted {', '.join(known)}")
+    return items
+
+
+class Positive(click.ParamType[float]):
+    """A number of seconds above zero."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds < 1e9:
+            self.fail(f"{value!r}: wanted a number of seconds above 0", param, ctx)
+        return seconds
+
+
+OPTIONS: Final = (
+    click.option("--ranks", type=click.IntRange(min=1), help="Ranks to start; under a launcher, its own number."),
+    click.option("--transport", type=click.Choice(["shm", "threads", "mpi", "routed"]), help="What moves bytes."),
+    click.option("--backends", default="native", show_default=True, help=f"A list of {', '.join(BACKENDS)}."),
+    click.option("--algorithms", help="A list such as ring,ps:servers=2. Default: all that apply."),
+    click.option("--sizes", default=DEFAULT_SIZES, show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR."),
+    click.option("--dtypes", default="float32", show_default=True, help=f"A list of {', '.join(DTYPES)}."),
+    click.option("--op", type=click.Choice(OPS), default="sum", show_default=True),
+    click.option("--in-place", is_flag=False, flag_value="yes", type=click.Choice(["yes", "both"]), default=None,
+                 help="In place instead of out of place; both for both."),
+    click.option("--buffers", type=click.Choice(["ordinary", "symmetric"]), default="ordinary", show_default=True),
+    click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True),
+    click.option("--target-ci", default="2%", show_default=True, help="Stop when the median is known so well."),
+    click.option("--max-seconds", type=Positive(), default=1.0, show_default=True, help="Budget of a row's loop."),
+    click.option("--iterations", type=click.IntRange(min=1), help="Take exactly so many samples."),
+    click.option("--warmup", type=click.IntRange(min=1), default=5, show_default=True, help="Calls before timing."),
+    click.option("--barrier", type=click.Choice(["each", "none"]), default="each", show_default=True),
+    click.option("--timeout", type=Positive(), default=30.0, show_default=True, help="Silence that is a loss."),
+    click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write records to this file."),
+    click.option("--force", is_flag=True, help="Write over an existing file."),
+    click.option("--format", "format_", type=click.Choice(["table", "csv", "json", "markdown"]), default="table"),
+    click.option("--quiet", is_flag=True, help="No progress, no warnings."),
+)  # fmt: skip
+
+
+def common_options(function: Command) -> Command:
+    """The options that every benchmark has."""
+    for option in reversed(OPTIONS):
+        function = option(function)
+    return function
 
 
 @click.group()
 def command() -> None:
     """Measure a collective operation over sizes, algorithms and backends."""
+
+
+@command.command()
+@common_options
+@click.pass_context
+def allreduce(ctx: click.Context, /, **given: Any) -> int:
+    """All-reduce: every rank gets the reduction of what all put in."""
+    plan = Plan(
+        backends=_choices("--backends", given["backends"], BACKENDS),
+        algorithms=_algorithms(given["algorithms"]),
+        sizes=tuple(parse_sizes(given["sizes"], "--sizes")),
+        dtypes=_choices("--dtypes", given["dtypes"], DTYPES),
+        op=given["op"],
+        in_place={None: (False,), "yes": (True,), "both": (False, True)}[given["in_place"]],
+        buffers=given["buffers"],
+        device=given["device"],
+        policy=Policy(
+            target_ci=parse_percent(given["target_ci"], "--target-ci"),
+            max_seconds=given["max_seconds"],
+            iterations=given["iterations"],
+            warmup=given["warmup"],
+            barrier=given["barrier"],
+        ),
+    )
+    arguments = ctx.find_root().obj or ()
+    options = Options(
+        plan=plan,
+        command=("pycomm", *arguments),
+        out=given["out"],
+        force=given["force"],
+        format=given["format_"],
+        quiet=given["quiet"],
+    )
+    return start(options, given["ranks"], given["transport"], given["timeout"])
+
+
+def start(options: Options, ranks: int | None, transport: str | None, timeout_s: float) -> int:
+    """Run a session on the launcher's ranks, or on local ones. Returns the exit status."""
+    launched = launched_ranks()
+    if launched is None:
+        return _start_local(options, ranks or DEFAULT_RANKS, transport or "shm", timeout_s)
+    launcher, size = launched
+    if ranks is not None and ranks != size:
+        raise UsageError(f"--ranks: {ranks}: {launcher} started {size}")
+    if transport == "threads":
+        raise UsageError(f"--transport: 'threads': the ranks that {launcher} started are processes")
+    return _join(options, transport, timeout_s)
+
+
+def _start_local(options: Options, ranks: int, transport: str, timeout_s: float) -> int:
+    """Start ranks here. If rank 0 could not end the results file, this process does."""
+    if transport not in ("shm", "threads"):
+        raise UsageError(f"--transport: {transport!r}: local ranks have shm and threads; the others need mpirun")
+    _check(options, ranks)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return run(run_session, ranks, transport, (options,), timeout=timeout_s)[0]
+    except KeyboardInterrupt:
+        _end_file(options, "interrupted", INTERRUPTED, "interrupted")
+        raise
+    except BaseException as error:
+        _end_file(options, "failed", FAILED, str(error))
+        raise
+
+
+def _join(options: Options, transport: str | None, timeout_s: float) -> int:
+    """Be one of a launcher's ranks."""
+    comm = init(transport, timeout=timeout_s)
+    try:
+        refused = comm.world.broadcast(_reason_against(options, comm.ranks) if comm.rank == 0 else "")
+        if refused:
+            comm.close()
+            raise UsageError(refused)
+        signal.signal(signal.SIGTERM, _interrupt)
+        status = run_session(comm, options)
+        comm.close()
+        return status
+    except UsageError:
+        raise
+    except BaseException as error:
+        # Said before the other ranks are ended, since that may end this process too.
+        print(f"pycomm: rank {comm.rank}: {error or type(error).__name__}", file=sys.stderr, flush=True)
+        comm.abort(str(error))
+        raise
+
+
+def _check(options: Options, ranks: int) -> None:
+    """Raises UsageError for what can be refused before any rank starts."""
+    find_contenders(options.plan, ranks)
+    if options.out is not None:
+        check_writable(options.out, force=options.force)
+
+
+def _reason_against(options: Options, ranks: int) -> str:
+    try:
+        _check(options, ranks)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _end_file(options: Options, status: str, exit_status: int, reason: str) -> None:
+    if options.out is not None and options.out.exists():
+        append_end(options.out, status, exit_status, reason)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _algorithms(text: str | None) -> tuple[str, ...]:
+    return tuple((text or "ring,tree,ps,mesh").split(","))

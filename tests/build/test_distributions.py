@@ -41,9 +41,7 @@ def test_wheel_holds_every_file_of_the_package(installed):
 
 def test_wheel_holds_nothing_but_the_package_its_command_and_its_metadata(installed):
     others = [
-        name
-        for name in installed
-        if not re.fullmatch(r"pycomm/.*|pycomm-[^/]+\.dist-info/.*|(\.\./)+bin/pycomm", name)
+        name for name in installed if not re.fullmatch(r"pycomm/.*|pycomm-[^/]+\.dist-info/.*|(\.\./)+bin/pycomm", name)
     ]
     assert others == []
     assert [name for name in installed if name.endswith((".cpp", ".hpp", ".o", ".a"))] == []

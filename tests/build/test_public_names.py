@@ -14,9 +14,7 @@ NOT_AT_IMPORT = {"click", "cupy", "matplotlib", "mpi4py", "plotly", "pytest", "r
 def modules_after(statement: str) -> set[str]:
     """The modules that a new interpreter holds after `statement`."""
     program = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/"
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/")
     return set(json.loads(done.stdout))
 
 
@@ -27,9 +25,7 @@ def test_every_name_in_all_exists_and_is_sorted_without_duplicates():
 
 def test_public_names_of_the_package_are_all_in_all():
     public = {
-        name
-        for name, value in vars(pycomm).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
+        name for name, value in vars(pycomm).items() if not name.startswith("_") and not isinstance(value, ModuleType)
     }
     assert public - set(pycomm.__all__) == set()
 
@@ -42,7 +38,5 @@ def test_importing_pycomm_imports_nothing_slow_or_optional():
 
 def test_importing_pycomm_starts_no_thread_and_prints_nothing():
     program = "import threading, pycomm; assert threading.active_count() == 1"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/"
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd="/")
     assert (done.stdout, done.stderr) == ("", "")

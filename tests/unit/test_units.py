@@ -46,7 +46,7 @@ def test_a_size_is_its_bytes(text, size):
 
 REFUSED = """ |1 K| 1K|1K |1Mxyz|8Gx|1e3|inf|nan|-1|+1|1_000|0x10|1.|.5|1.5|0.3K|K|B|1KK|1iB|1Ki|1P|1,5K|\
 ١٢|４|1\n|1K\n|\
-9223372036854775808|8388608T|99999999999999999999999|1:2|--|None|4:64:4"""  # noqa: RUF001
+9223372036854775808|8388608T|99999999999999999999999|1:2|--|None|4:64:4"""
 
 
 @pytest.mark.parametrize("text", ["", *REFUSED.split("|"), "9" * 5000, "1." + "0" * 5000])
@@ -122,9 +122,5 @@ def test_people_read_three_digits_and_a_unit():
     assert [units.format_duration(duration) for duration in durations] == [
         "125 ns", "1.00 µs", "1.00 µs", "4.87 ms", "123 ms", "2.00 s", "100 s",
     ]  # fmt: skip
-    assert [units.format_rate(rate) for rate in (0, 4.2e7, 1.2345e10, 1.2345e11)] == [
-        "0.00",
-        "0.04",
-        "12.3",
-        "123",
-    ]
+    rates = [units.format_rate(rate) for rate in (0, 4.2e7, 1.2345e10, 1.2345e11)]
+    assert rates == ["0.000", "0.042", "12.3", "123"]

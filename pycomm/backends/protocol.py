@@ -1,0 +1,69 @@
+"""What a backend offers to the drivers, and what it is asked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pycomm.communicator import Communicator
+from pycomm.operation import Array
+
+LIBRARY = "library"  # the algorithm's name where a library chooses for itself
+
+
+@dataclass(frozen=True)
+class Request:
+    """An all-reduce to prepare. `send` and `receive` are one array in place, and None on a dedicated server."""
+
+    algorithm: str
+    op: str
+    dtype: str
+    count: int
+    send: Array | None
+    receive: Array | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An operation ready to run. With `native`, a `_core.Runnable`, it is timed by the loop in C++."""
+
+    run: Callable[[], object]
+    native: Any = None
+    segments: int = 1
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An entrant of a sweep: a backend's algorithm with its options, and how many of the ranks contribute.
+
+    `wire_bytes` gives the wire bytes of the busiest rank for a number of bytes, None where nobody knows.
+    """
+
+    backend: str
+    algorithm: str
+    options: str
+    workers: int
+    wire_bytes: Callable[[int], int | None]
+
+    @property
+    def text(self) -> str:
+        """As it is written on the command line: ``ps:servers=2``."""
+        return f"{self.algorithm}:{self.options}" if self.options else self.algorithm
+
+
+class Backend(Protocol):
+    """A way to run collectives."""
+
+    name: str
+
+    def missing(self, comm: Communicator, device: str) -> str:
+        """Why it cannot run on this rank at all; empty if it can."""
+
+    def unsupported(self, dtype: str, op: str) -> str:
+        """Why it has no such operation; empty if it has."""
+
+    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
+        """Its entrants, given the algorithms asked for. Raises UsageError for one that makes no sense."""
+
+    def prepare(self, comm: Communicator, request: Request) -> Prepared:
+        """Prepare an operation; all ranks call it together."""

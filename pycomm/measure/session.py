@@ -1,0 +1,135 @@
+"""One run of the benchmark on every rank: records and outputs around a sweep."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from pycomm import __version__
+from pycomm.backends import Contender
+from pycomm.communicator import Communicator
+from pycomm.measure.columns import plain_name
+from pycomm.measure.machine import allowed_environment, describe_machine
+from pycomm.measure.progress import ProgressSink
+from pycomm.measure.record import SCHEMA, EndRecord, Member, RecordFile, RunRecord, WorldRecord
+from pycomm.measure.sinks import Csv, FileLines, JsonLines, Markdown, Notes, Output, Several
+from pycomm.measure.surroundings import Surroundings, find_surroundings
+from pycomm.measure.sweep import Counts, Plan, count_rows, find_contenders, run_sweep
+from pycomm.measure.table import TableSink, place_name, plain_console
+
+DONE: Final = 0
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `pycomm bench` was asked for, beyond the plan."""
+
+    plan: Plan
+    command: tuple[str, ...]
+    out: Path | None = None
+    force: bool = False
+    format: str = "table"
+    quiet: bool = False
+
+
+def run_session(comm: Communicator, options: Options) -> int:
+    """Sweep and write; all ranks call it together. Returns the exit status, the same on all ranks.
+
+    However it ends, rank 0 writes the end record first. Raises what the sweep raised.
+    """
+    plan = options.plan
+    contenders = find_contenders(plan, comm.ranks)
+    surroundings = find_surroundings(comm)
+    output = _open_outputs(comm, options, contenders, surroundings) if comm.rank == 0 else Several(())
+    counts = Counts()
+    try:
+        output.begin(describe_run(comm, options))
+        run_sweep(comm, plan, contenders, surroundings, output, counts)
+    except KeyboardInterrupt:
+        output.end(EndRecord("interrupted", INTERRUPTED, counts.by_status, "interrupted"))
+        raise
+    except BaseException as error:
+        output.end(EndRecord("failed", FAILED, counts.by_status, str(error) or type(error).__name__))
+        raise
+    status = DONE if counts.all_right else FAILED
+    output.end(EndRecord("done" if status == DONE else "failed", status, counts.by_status))
+    return status
+
+
+def describe_run(comm: Communicator, options: Options) -> RunRecord:
+    """The run record of this process's world."""
+    members = tuple(Member(member["rank"], member["host"], member["pid"]) for member in comm.world.members)
+    return RunRecord(
+        schema=SCHEMA,
+        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        versions=_versions(comm, options.plan),
+        machine=describe_machine(),
+        world=WorldRecord(comm.world.kind, comm.transport, members),
+        command=options.command,
+        environment=allowed_environment(os.environ),
+    )
+
+
+def _versions(comm: Communicator, plan: Plan) -> dict[str, str]:
+    versions = {"pycomm": __version__, "python": platform.python_version()}
+    packages = ["numpy", "ml_dtypes"]
+    if comm.world.kind == "mpi":
+        from mpi4py import MPI
+
+        versions["mpi"] = MPI.Get_library_version().split("\0")[0].splitlines()[0].strip()
+        packages.append("mpi4py")
+    packages += ["torch"] * ("gloo" in plan.backends)
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _open_outputs(
+    comm: Communicator, options: Options, contenders: list[Contender], surroundings: Surroundings
+) -> Several:
+    outputs: list[Output] = []
+    if options.out is not None:
+        outputs.append(FileLines(RecordFile(options.out, force=options.force)))
+    if not options.quiet:
+        errors = Console(stderr=True)
+        if errors.is_terminal and not (options.format == "table" and Console().is_terminal):
+            outputs.append(ProgressSink(errors, count_rows(options.plan, contenders)))
+    if options.format == "table":
+        outputs.append(_table(comm, options, contenders, surroundings))
+    else:
+        outputs.append({"json": JsonLines, "csv": Csv, "markdown": Markdown}[options.format](sys.stdout))
+    outputs += [Notes()] * (not options.quiet)
+    return Several(outputs)
+
+
+def _table(comm: Communicator, options: Options, contenders: list[Contender], surroundings: Surroundings) -> TableSink:
+    plan = options.plan
+    hosts = len(set(surroundings.hosts))
+    parts = [
+        f"all-reduce {plan.op}",
+        *([plan.dtypes[0]] if len(plan.dtypes) == 1 else []),
+        *([place_name(plan.in_place[0])] if len(plan.in_place) == 1 else []),
+        f"{comm.ranks} rank{'s' * (comm.ranks != 1)} on {hosts} host{'s' * (hosts != 1)}",
+        f"transport {comm.transport}",
+        f"{plan.buffers} buffers",
+    ]
+    return TableSink(
+        plain_console(Console(highlight=False)),
+        title=", ".join(parts),
+        contenders=[plain_name(item.backend, item.algorithm, item.options) for item in contenders],
+        rows=count_rows(plan, contenders),
+        types=len(plan.dtypes),
+        places=len(plan.in_place),
+        progress=not options.quiet,
+    )

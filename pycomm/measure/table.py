@@ -1,0 +1,186 @@
+"""The table on standard output: rows as they finish, the best of each size marked; a comparison at the end.
+
+On a terminal a group of rows is printed when it is complete, with the best marked, and below it lives what is
+being measured now. Elsewhere every row is printed as it finishes.
+"""
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from pycomm.measure.columns import (
+    BEST,
+    MISSING,
+    Column,
+    best_median_s,
+    choose_columns,
+    contender_name,
+    format_us,
+)
+from pycomm.measure.progress import describe_row, make_progress
+from pycomm.measure.record import CaseRecord, EndRecord, RunRecord
+from pycomm.measure.row import Row
+from pycomm.units import format_bytes
+
+_PLAIN_WIDTH = 160
+
+
+class TableSink:
+    """Prints a sweep's rows for people. `contenders` are the names in their order, `rows` how many will come."""
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        title: str,
+        contenders: list[str],
+        rows: int,
+        types: int,
+        places: int,
+        progress: bool = True,
+    ) -> None:
+        self._console = console
+        self._terminal = console.is_terminal
+        self._title = title
+        self._contenders = contenders
+        self._columns = choose_columns(
+            types=types, places=places, names=contenders, contest=self._terminal and len(contenders) > 1
+        )
+        self._group: list[CaseRecord] = []
+        self._all: list[CaseRecord] = []
+        self._header_due = True
+        self._progress = make_progress(console)
+        self._task = self._progress.add_task("", total=rows)
+        self._live = Live(console=console, transient=True) if self._terminal and progress else None
+
+    def begin(self, run: RunRecord) -> None:
+        """Print the title."""
+        self._console.print(Text(self._title, style="bold"))
+        if self._live is not None:
+            self._live.start()
+
+    def begin_group(self, rows: int) -> None:
+        """A group starts."""
+        self._group = []
+
+    def begin_row(self, row: Row) -> None:
+        """Show what is being measured."""
+        self._progress.update(self._task, description=describe_row(row))
+        self._show_current()
+
+    def add(self, case: CaseRecord) -> None:
+        """A row is there."""
+        self._group.append(case)
+        self._all.append(case)
+        self._progress.advance(self._task)
+        if not self._terminal:
+            self._print([case], None)
+
+    def end_group(self) -> None:
+        """Print the group with its best row marked."""
+        group, self._group = self._group, []
+        self._show_current()
+        if self._terminal:
+            self._print(group, best_median_s(group))
+
+    def end(self, end: EndRecord) -> None:
+        """Print what has not been, and the comparison."""
+        if self._live is not None:
+            self._live.stop()
+        if self._terminal and self._group:
+            self._print(self._group, best_median_s(self._group))
+        if len(self._contenders) > 1 and any(case.time_s for case in self._all):
+            for title, comparison in compare(self._all, self._contenders):
+                self._console.print()
+                self._console.print(Text(title, style="bold"))
+                self._console.print(comparison)
+
+    def _show_current(self) -> None:
+        if self._live is None:
+            return
+        parts: list[Table | Progress] = [self._progress]
+        if self._group:
+            rows = build_rows(self._columns, self._group, best_median_s(self._group), header=self._header_due)
+            parts.insert(0, rows)
+        self._live.update(Group(*parts), refresh=True)
+
+    def _print(self, cases: list[CaseRecord], best_s: float | None) -> None:
+        self._console.print(build_rows(self._columns, cases, best_s, header=self._header_due))
+        self._header_due = False
+
+
+def plain_console(console: Console) -> Console:
+    """The console, wide enough for a row a line when its output is not a terminal."""
+    return console if console.is_terminal else Console(file=console.file, width=_PLAIN_WIDTH, highlight=False)
+
+
+def build_rows(columns: list[Column], cases: list[CaseRecord], best_s: float | None, *, header: bool) -> Table:
+    """Rows as a table whose columns have the same widths every time, so that pieces fit together."""
+    table = Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold cyan")
+    for column in columns:
+        table.add_column(
+            f"{column.heading}\n{column.unit}",
+            justify="right" if column.right else "left",
+            width=column.width,
+            no_wrap=True,
+            overflow="fold",
+        )
+    table.add_column("\n", no_wrap=True)
+    for case in cases:
+        texts = [column.text(case, best_s) for column in columns]
+        best = case.time_s is not None and best_s is not None and case.time_s.median <= best_s
+        note = "" if case.status == "ok" else f"{case.status}: {case.reason}"
+        table.add_row(*texts, Text(note), style=_style(case, best))
+    return table
+
+
+def _style(case: CaseRecord, best: bool) -> str:
+    if case.status in ("wrong", "failed"):
+        return "bold red"
+    if case.status == "skipped":
+        return "dim"
+    return "bold green" if best else ""
+
+
+def compare(cases: list[CaseRecord], contenders: list[str]) -> list[tuple[str, Table]]:
+    """A title and table for each type and place: sizes down, contenders across, the best of a size marked."""
+    tables = []
+    for dtype, in_place in dict.fromkeys((case.dtype, case.in_place) for case in cases):
+        chosen = [case for case in cases if (case.dtype, case.in_place) == (dtype, in_place)]
+        table = Table(
+            header_style="bold cyan",
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+        )
+        table.add_column("size", justify="right", no_wrap=True)
+        for name in contenders:
+            table.add_column(name, justify="right", no_wrap=True)
+        for size in dict.fromkeys(case.bytes for case in chosen):
+            of_size = {contender_name(case): case for case in chosen if case.bytes == size}
+            table.add_row(format_bytes(size), *_cells(of_size, contenders))
+        title = f"time of one call in µs (median), {dtype}, {place_name(in_place)}; {BEST} best of its size"
+        tables.append((title, table))
+    return tables
+
+
+def _cells(of_size: dict[str, CaseRecord], contenders: list[str]) -> list[Text]:
+    best_s = best_median_s(list(of_size.values()))
+    cells = []
+    for name in contenders:
+        case = of_size.get(name)
+        if case is None or case.time_s is None:
+            text = MISSING if case is None or case.status == "skipped" else case.status
+            cells.append(Text(f"{text}  ", style="dim" if text == MISSING else "bold red"))
+        elif best_s is not None and case.time_s.median <= best_s:
+            cells.append(Text(f"{format_us(case.time_s.median)} {BEST}", style="bold green"))
+        else:
+            cells.append(Text(f"{format_us(case.time_s.median)}  "))
+    return cells
+
+
+def place_name(in_place: bool) -> str:
+    """``in place`` or ``out of place``."""
+    return "in place" if in_place else "out of place"
