@@ -46,6 +46,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> typing.Any:
+    if name == "_core":
+        return _native_module()
     if name not in _HOMES:
         raise AttributeError(f"module 'pycomm' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
@@ -53,3 +55,14 @@ def __getattr__(name: str) -> typing.Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+def _native_module() -> typing.Any:
+    try:
+        return importlib.import_module("pycomm._core")
+    except ModuleNotFoundError as error:
+        raise Unavailable(
+            f"{__path__[0]} holds no compiled pycomm._core: it is a source folder, which Python found before the "
+            "installed package because it searches the working directory first. Start from another folder, use the "
+            "pycomm command, or install in place: pip install -e ."
+        ) from error

@@ -1,7 +1,6 @@
 """What the wheel and the sdist hold: all that is needed, and nothing else."""
 
 import importlib.metadata
-import json
 import re
 import shutil
 import subprocess
@@ -25,13 +24,10 @@ def project_files() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def installed() -> dict[str, Path]:
+def installed(wheel_installed: None) -> dict[str, Path]:
     """Files of the installed wheel: name → where it lies."""
-    distribution = importlib.metadata.distribution("pycomm")
-    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-    if origin.get("dir_info", {}).get("editable"):
-        pytest.skip("an editable install is no wheel: make test installs one")
-    return {str(file): Path(str(file.locate())) for file in distribution.files or []}
+    files = importlib.metadata.files("pycomm") or []
+    return {str(file): Path(str(file.locate())) for file in files}
 
 
 def test_wheel_holds_every_file_of_the_package(installed):
@@ -56,7 +52,7 @@ def test_native_module_needs_only_libraries_that_every_linux_has(installed):
     readelf = shutil.which("readelf")
     if readelf is None:
         pytest.skip("no readelf here to list what a library needs")
-    (core,) = [path for name, path in installed.items() if name.startswith("pycomm/_core.")]
+    (core,) = [path for name, path in installed.items() if re.fullmatch(r"pycomm/_core\..*so", name)]
     listing = subprocess.run([readelf, "-d", core], capture_output=True, text=True, check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", listing)
     assert needed
