@@ -133,11 +133,13 @@ class Communicator:
         """An all-reduce checked once, to be run many times on the same buffers. Arguments as of `allreduce`."""
         return Operation(self, checked_buffers(self, "allreduce", send, receive), op=op, algorithm=algorithm)
 
-    def serve(self, count: int, dtype: npt.DTypeLike, *, op: str = "sum", algorithm: str) -> None:
+    def serve(self, count: int, dtype: npt.DTypeLike, *, op: str = "sum", algorithm: str = "ps:dedicated") -> None:
         """A dedicated server's part of one `allreduce` of its workers. Arguments as theirs."""
         self.prepare_serve(count, dtype, op=op, algorithm=algorithm).run()
 
-    def prepare_serve(self, count: int, dtype: npt.DTypeLike, *, op: str = "sum", algorithm: str) -> Operation:
+    def prepare_serve(
+        self, count: int, dtype: npt.DTypeLike, *, op: str = "sum", algorithm: str = "ps:dedicated"
+    ) -> Operation:
         """A dedicated server's part of an all-reduce, to be run many times."""
         return Operation(self, checked_server(self, "allreduce", count, dtype), op=op, algorithm=algorithm)
 

@@ -1,7 +1,6 @@
 #include "engine/operation.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.hpp"
 
@@ -33,10 +32,8 @@ Operation::Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void
     : memory_(std::move(memory)), plan_(std::move(plan)) {
   const Call& call = plan_.call;
   const Schedule& schedule = plan_.schedule;
-  const std::string text = plan_.signature();
-  signature_text_ = static_cast<char*>(memory_->region().allocate(text.size() + 1));
-  std::memcpy(signature_text_, text.c_str(), text.size() + 1);
-  signature_ = fnv1a(text);
+  signature_text_ = plan_.signature();
+  signature_ = fnv1a(signature_text_);
   short_signature_ = static_cast<std::uint32_t>(signature_);
   const auto tmp_elements = static_cast<std::size_t>(plan_.tmp_stride() * schedule.tmp_chunks);
   if (tmp_elements > 0) tmp_ = memory_->region().allocate(tmp_elements * size_of(call.dtype));
@@ -59,7 +56,6 @@ void Operation::rebind(const void* in, void* out) {
 }
 
 Operation::~Operation() {
-  memory_->region().release(signature_text_);
   if (tmp_ != nullptr) memory_->region().release(tmp_);
 }
 
@@ -162,9 +158,11 @@ void Operation::run_lanes() {
     else
       waiter.idle([this] { return describe(); });
   }
-  for (const auto& [outbox, peer] : posting_)
+  for (const auto& [outbox, peer] : posting_) {
+    waiter.progress();
     while (!outbox->released())
       waiter.idle([this, peer] { return Waiting{peer, plan_.signature() + ", until it has taken the last message"}; });
+  }
 }
 
 bool Operation::advance(LaneTasks& lane) {

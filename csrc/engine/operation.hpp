@@ -75,7 +75,7 @@ class Operation final : public Runnable {
   Plan plan_;
   std::byte* bases_[3];  // by Buffer
   void* tmp_ = nullptr;
-  char* signature_text_ = nullptr;  // in the region, where peers can read it
+  std::string signature_text_;
   std::uint64_t signature_ = 0;
   std::uint32_t short_signature_ = 0;
   bool streaming_ = false;

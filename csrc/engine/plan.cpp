@@ -41,11 +41,15 @@ std::string Plan::signature() const {
   std::string text{name_of(call.collective)};
   text += " of " + std::to_string(call.count) + " " + std::string(name_of(call.dtype)) + " by " + call.algorithm;
   for (const auto& [key, value] : call.options) text += (":" + key + "=") + std::to_string(value);
-  text += ", op " + std::string(name_of(call.op)) + (call.in_place ? ", in place" : ", out of place");
+  text += ", op " + std::string(name_of(call.op));
   if (call.collective == Collective::broadcast || call.collective == Collective::reduce)
     text += ", root " + std::to_string(call.root);
-  return text + (call.symmetric ? ", symmetric buffers" : ", ordinary buffers") + " (" +
-         std::to_string(schedule.segments) + " segments)";
+  // A dedicated server passes no buffers, so it does not know how its workers pass theirs.
+  if (schedule.workers == schedule.ranks) {
+    text += call.in_place ? ", in place" : ", out of place";
+    text += call.symmetric ? ", symmetric buffers" : ", ordinary buffers";
+  }
+  return text + " (" + std::to_string(schedule.segments) + " segments)";
 }
 
 Plan make_plan(const Call& call, int ranks, std::size_t slot_bytes) {

@@ -17,7 +17,6 @@ enum class RankState : std::uint32_t { running, departed, failed };
 struct alignas(kCacheLine) Entry {
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> signature{0};
-  std::atomic<std::uint64_t> text{0};  // offset of the signature's text in the region
   std::atomic<std::uint64_t> in{0};    // offsets of the buffers; 0 where peers cannot reach them
   std::atomic<std::uint64_t> out{0};
 };
@@ -31,6 +30,7 @@ struct alignas(kCacheLine) Board {
   BarrierRound barrier[kBarrierRounds];
   std::atomic<RankState> state{RankState::running};
   char failure[1024];  // why, if failed
+  char call[512];      // the signature of the call entered last, in words
   // Behind the board: std::atomic<std::uint64_t> queues[ranks][kLanes], the offset of the queue to each rank.
 
   std::atomic<std::uint64_t>* queues() { return reinterpret_cast<std::atomic<std::uint64_t>*>(this + 1); }

@@ -89,12 +89,14 @@ bool SharedMemory::reachable(const void* data, std::size_t bytes) const {
   return config_.one_process || config_.regions[static_cast<std::size_t>(rank())]->contains(data, bytes);
 }
 
-void SharedMemory::enter(std::uint64_t signature, const char* text) {
-  Entry& entry = board(rank()).entry;
-  entry.signature.store(signature, std::memory_order_relaxed);
-  entry.text.store(static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(text) - base(rank())),
-                   std::memory_order_relaxed);
-  entry.number.store(++calls_, std::memory_order_release);
+void SharedMemory::enter(std::uint64_t signature, const std::string& text) {
+  Board& own = board(rank());
+  if (own.entry.signature.load(std::memory_order_relaxed) != signature) {
+    std::memset(own.call, 0, sizeof own.call);
+    text.copy(own.call, sizeof own.call - 1);
+    own.entry.signature.store(signature, std::memory_order_relaxed);
+  }
+  own.entry.number.store(++calls_, std::memory_order_release);
 }
 
 void SharedMemory::barrier() {
@@ -144,11 +146,8 @@ void SharedMemory::check_peers(const Waiting& waiting, std::uint64_t signature) 
 }
 
 void SharedMemory::raise_mismatch(int peer) const {
-  const auto text = [this](int of) {
-    return std::string(reinterpret_cast<const char*>(base(of) + board(of).entry.text.load(std::memory_order_relaxed)));
-  };
-  throw TransportError("the ranks call different collectives: " + describe(rank()) + " calls " + text(rank()) +
-                       ", but " + describe(peer) + " calls " + text(peer));
+  throw TransportError("the ranks call different collectives: " + describe(rank()) + " calls " + board(rank()).call +
+                       ", but " + describe(peer) + " calls " + board(peer).call);
 }
 
 void SharedMemory::raise_timeout(const Waiting& waiting) const {

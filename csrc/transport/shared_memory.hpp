@@ -55,8 +55,8 @@ class SharedMemory final : public Transport {
   // Whether every peer can read this memory of this rank.
   bool reachable(const void* data, std::size_t bytes) const;
 
-  // Tells the peers which call this rank is in. `text` is the signature in words, in this rank's region.
-  void enter(std::uint64_t signature, const char* text);
+  // Tells the peers which call this rank is in. `text` is the signature in words.
+  void enter(std::uint64_t signature, const std::string& text);
   // Until all ranks are here.
   void barrier();
   // Tells the peers that this rank ends: cleanly, or for a reason that each of them then raises.

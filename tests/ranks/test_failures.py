@@ -1,0 +1,200 @@
+"""What happens when a rank is wrong, dies, or is silent: every rank ends, and the message says who and why."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import pycomm
+
+BOTH = pytest.mark.parametrize("transport", ["threads", "shm"])
+
+
+def test_results_come_back_by_rank():
+    assert pycomm.run(lambda comm, power: comm.rank**power, ranks=5, args=(2,)) == [0, 1, 4, 9, 16]
+
+
+@BOTH
+def test_an_exception_on_one_rank_ends_all_and_names_the_rank(transport):
+    def function(comm):
+        if comm.rank == 1:
+            raise KeyError("no such thing")
+        comm.allreduce(np.zeros(1000, np.float32))
+
+    with pytest.raises(pycomm.RankError, match=r"rank 1 of 3 raised KeyError: 'no such thing'") as caught:
+        pycomm.run(function, ranks=3, transport=transport)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@BOTH
+def test_a_usage_error_on_one_rank_stays_a_usage_error(transport):
+    def function(comm):
+        comm.allreduce(np.zeros(10, np.float32), np.zeros(9 + (comm.rank != 2), np.float32))
+
+    with pytest.raises(pycomm.UsageError, match="rank 2 of 3: allreduce: receive has 36 bytes, needs 40"):
+        pycomm.run(function, ranks=3, transport=transport)
+
+
+def test_a_killed_rank_is_named():
+    def function(comm):
+        if comm.rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while True:
+            comm.allreduce(np.zeros(1000, np.float32))
+
+    start = time.monotonic()
+    with pytest.raises(pycomm.TransportError, match=r"rank 2 of 4 .*killed by signal 9 \(SIGKILL\)"):
+        pycomm.run(function, ranks=4)
+    assert time.monotonic() - start < 10
+
+
+def test_survivors_learn_of_a_death_themselves():
+    def function(comm):
+        if comm.rank == 1:
+            os._exit(7)
+        try:
+            comm.allreduce(np.zeros(1000, np.float32))
+        except pycomm.TransportError as error:
+            with open(record, "a") as file:
+                file.write(f"{error}\n")
+            raise
+
+    record = f"/tmp/pycomm-test-{os.getpid()}"
+    try:
+        with pytest.raises(pycomm.TransportError, match=r"rank 1 of 3 .*died: exit 7"):
+            pycomm.run(function, ranks=3)
+        with open(record) as file:
+            told = file.read().splitlines()
+    finally:
+        os.unlink(record)
+    assert len(told) == 2
+    assert all("rank 1 (host" in line for line in told)
+
+
+@BOTH
+def test_a_silent_rank_is_named_after_the_timeout(transport):
+    def function(comm):
+        if comm.rank == 0:
+            time.sleep(2.5)
+            return
+        comm.allreduce(np.zeros(1000, np.float32), algorithm="ring")
+
+    message = r"heard nothing from rank \d .* for 1 s in allreduce of 1000 float32 by ring.*lane 0, step \d+ \("
+    with pytest.raises(pycomm.TransportError, match=message):
+        pycomm.run(function, ranks=2, transport=transport, timeout=1)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [("sum", "ring", 100), ("max", "ring", 100)],
+        [("sum", "ring", 100), ("sum", "ring", 101)],
+        [("sum", "ring", 100), ("sum", "mesh", 100)],
+        [("sum", "ring", 100), ("sum", "tree", 100)],
+    ],
+    ids=["op", "count", "algorithm", "tree"],
+)
+def test_different_calls_are_refused_with_both_in_words(transport, calls):
+    def function(comm):
+        op, algorithm, count = calls[comm.rank]
+        comm.allreduce(np.zeros(count, np.float32), op=op, algorithm=algorithm)
+
+    with pytest.raises(pycomm.TransportError, match="the ranks call different collectives") as caught:
+        pycomm.run(function, ranks=2, transport=transport)
+    for op, algorithm, count in calls:
+        assert f"allreduce of {count} float32 by {algorithm}, op {op}" in str(caught.value)
+
+
+def test_a_broken_world_says_so_at_the_next_call():
+    def function(comm):
+        with pytest.raises(pycomm.TransportError):
+            comm.allreduce(np.zeros(100 + comm.rank, np.float32))
+        with pytest.raises(pycomm.TransportError, match="earlier failure"):
+            comm.allreduce(np.zeros(100, np.float32))
+        return True
+
+    assert pycomm.run(function, ranks=2, transport="threads") == [True, True]
+
+
+ENDLESS = """
+import numpy as np, pycomm
+def function(comm):
+    print(comm.world.members[comm.rank]["pid"], flush=True)
+    while True:
+        comm.allreduce(np.zeros(1000, np.float32))
+pycomm.run(function, ranks=3)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_rank_outlives_its_launcher(sent):
+    files_before = set(os.listdir("/dev/shm"))
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
+    )
+    pids = [int(launcher.stdout.readline()) for _ in range(3)]
+    launcher.send_signal(sent)
+    assert launcher.wait(10) != 0
+    deadline = time.monotonic() + 10
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, pids))
+    assert set(os.listdir("/dev/shm")) == files_before
+
+
+def alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("send", "receive", "message"),
+    [
+        ([1.0], None, "send is a list, needs a NumPy array"),
+        (np.zeros(4, np.uint16), None, "send has dtype uint16"),
+        (np.zeros(4, ">f4"), None, "send has dtype >f4"),
+        (np.zeros((4, 4), np.float32)[:, 1], None, "send has strides"),
+        (np.zeros(4, np.float32), np.zeros(4, np.float64), "receive has dtype float64, needs float32"),
+        (np.zeros(4, np.float32), np.zeros(3, np.float32), "receive has 12 bytes, needs 16"),
+    ],
+)
+def test_arrays_that_cannot_be_used_are_refused_before_any_message(send, receive, message):
+    def function(comm):
+        with pytest.raises(pycomm.UsageError, match=message):
+            comm.allreduce(send, receive)
+        return comm.allreduce(np.ones(3, np.float32))[0]
+
+    assert pycomm.run(function, ranks=2, transport="threads") == [2.0, 2.0]
+
+
+def test_partly_overlapping_and_read_only_arrays_are_refused():
+    def function(comm):
+        whole = np.zeros(10, np.float32)
+        with pytest.raises(pycomm.UsageError, match="overlap in part"):
+            comm.allreduce(whole[:8], whole[2:])
+        frozen = np.zeros(4, np.float32)
+        frozen.flags.writeable = False
+        with pytest.raises(pycomm.UsageError, match="read-only"):
+            comm.allreduce(frozen)
+        return True
+
+    assert pycomm.run(function, ranks=2, transport="threads") == [True, True]
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 1.5, True, "2"])
+def test_a_number_of_ranks_that_is_none_is_refused(ranks):
+    with pytest.raises(pycomm.UsageError, match="ranks is"):
+        pycomm.run(print, ranks=ranks)
+
+
+def test_an_unknown_transport_is_refused():
+    with pytest.raises(pycomm.UsageError, match="transport is 'carrier pigeon'"):
+        pycomm.run(print, ranks=2, transport="carrier pigeon")
