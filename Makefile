@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RANKS ?= 2
-BENCH_OPTIONS ?= --sizes 4:64M:x8 --max-seconds 0.5
+BENCH_OPTIONS ?= --sizes 4:64M:x4
 TEST_OPTIONS ?=
 NATIVE_OPTIONS ?=
 
