@@ -45,6 +45,7 @@ void fail(const char* file, int line, const std::string& message);
   } while (false)
 
 // One function a test file, called in main.cpp.
+void add_engine_tests(std::vector<Test>& tests);
 void add_reduce_tests(std::vector<Test>& tests);
 
 }  // namespace pycomm::test

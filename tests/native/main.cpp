@@ -19,6 +19,7 @@ std::atomic<int>& failures_of_running_test() {
 
 std::vector<Test> all_tests() {
   std::vector<Test> tests;
+  add_engine_tests(tests);
   add_reduce_tests(tests);
   return tests;
 }
