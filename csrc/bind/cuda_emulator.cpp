@@ -1,0 +1,131 @@
+// The Python module pycomm._emulator: the CUDA kernels on this machine's CPU, under chosen interleavings. For tests.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "algorithms/registry.hpp"
+#include "bind/register.hpp"
+#include "cuda/emulator/engine_run.hpp"
+#include "cuda/emulator/litmus.hpp"
+
+namespace py = pybind11;
+
+namespace pycomm::bind {
+
+namespace {
+
+using emulator::Bytes;
+using emulator::EngineCase;
+using emulator::Mutation;
+using emulator::Outcome;
+
+// One bytes object a call and rank.
+using Buffers = std::vector<std::vector<py::bytes>>;
+
+std::vector<std::vector<Bytes>> bytes_of(const Buffers& given) {
+  std::vector<std::vector<Bytes>> result;
+  for (const auto& call : given) {
+    result.emplace_back();
+    for (const py::bytes& buffer : call) {
+      const std::string_view view = buffer;
+      result.back().emplace_back(view.begin(), view.end());
+    }
+  }
+  return result;
+}
+
+Collective collective_from(const std::string& name) {
+  for (int i = 0; i < 6; ++i)
+    if (name_of(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
+  throw UsageError("unknown collective '" + name + "'");
+}
+
+device::Form form_from(const std::string& name) {
+  if (name == "line") return device::Form::line;
+  if (name == "bulk") return device::Form::bulk;
+  throw UsageError("unknown form '" + name + "': one of line, bulk");
+}
+
+Mutation mutation_from(const std::string& name) {
+  if (name.empty()) return Mutation::none;
+  if (name == "no_fence") return Mutation::no_fence;
+  if (name == "no_acquire") return Mutation::no_acquire;
+  if (name == "torn_line") return Mutation::torn_line;
+  if (name == "no_barrier") return Mutation::no_barrier;
+  throw UsageError("unknown mutation '" + name + "'");
+}
+
+EngineCase engine_case(const std::string& algorithm, const Options& options, const std::string& collective, int ranks,
+                       int root, int segments, int lanes, bool in_place, const std::string& dtype,
+                       const std::string& op, std::int64_t count, const std::string& form, const Buffers& inputs,
+                       const Buffers& expected, int shift, std::uint32_t threads, std::uint64_t first_call,
+                       std::uint64_t patience, int silent_rank) {
+  Shape shape;
+  shape.collective = collective_from(collective);
+  shape.ranks = ranks;
+  shape.segments = segments;
+  shape.lanes = lanes;
+  shape.in_place = in_place;
+  shape.root = root;
+  shape.options = options;
+  EngineCase made{
+      .plan = device::make_device_plan(build(algorithm, shape), dtype_from(dtype), count, form_from(form)),
+      .op = op_from(op),
+      .inputs = bytes_of(inputs),
+      .expected = bytes_of(expected),
+      .shift = shift,
+      .threads = threads,
+      .first_call = first_call,
+      .patience = patience,
+      .silent_rank = silent_rank,
+  };
+  for (const auto* buffers : {&made.inputs, &made.expected})
+    for (const auto& call : *buffers)
+      if (call.size() != static_cast<std::size_t>(ranks)) throw UsageError("a call needs one buffer a rank");
+  if (made.inputs.size() != made.expected.size()) throw UsageError("expected: one list a call");
+  return made;
+}
+
+}  // namespace
+
+}  // namespace pycomm::bind
+
+PYBIND11_MODULE(_emulator, module) {
+  using namespace pycomm;
+  using namespace pycomm::bind;
+  module.doc() = "the CUDA kernels on the CPU, one thread at a time, in an order that a seed chooses";
+  register_errors(module);
+
+  py::class_<Outcome>(module, "Outcome")
+      .def_readonly("seeds", &Outcome::seeds)
+      .def_readonly("failed", &Outcome::failed)
+      .def_readonly("first_failed_seed", &Outcome::first_failed_seed)
+      .def_readonly("first_failure", &Outcome::first_failure);
+
+  module.def("litmus_names", &emulator::litmus_names);
+  module.def("run_litmus", &emulator::run_litmus, py::arg("name"), py::arg("seed"));
+  module.def("algorithms", [] {
+    std::vector<std::pair<std::string, std::vector<std::string>>> rows;  // name, collectives
+    for (const AlgorithmRow& row : registry()) {
+      rows.emplace_back(row.name, std::vector<std::string>{});
+      for (const Variant& variant : row.variants) rows.back().second.emplace_back(name_of(variant.collective));
+    }
+    return rows;
+  });
+
+  py::class_<EngineCase>(module, "EngineCase")
+      .def(py::init(&engine_case), py::kw_only(), py::arg("algorithm"), py::arg("options") = Options{},
+           py::arg("collective") = "allreduce", py::arg("ranks"), py::arg("root") = 0, py::arg("segments") = 1,
+           py::arg("lanes") = 1, py::arg("in_place") = false, py::arg("dtype") = "float32", py::arg("op") = "sum",
+           py::arg("count"), py::arg("form"), py::arg("inputs"), py::arg("expected"), py::arg("shift") = 0,
+           py::arg("threads") = 4, py::arg("first_call") = 0, py::arg("patience") = 10'000'000,
+           py::arg("silent_rank") = -1)
+      .def(
+          "attempt",
+          [](const EngineCase& given, std::uint64_t first_seed, std::uint32_t seeds, const std::string& mutation,
+             bool stop_at_failure) {
+            const Mutation chosen = mutation_from(mutation);
+            py::gil_scoped_release release;
+            return emulator::try_engine(given, first_seed, seeds, chosen, stop_at_failure);
+          },
+          py::arg("first_seed"), py::arg("seeds"), py::arg("mutation") = "", py::arg("stop_at_failure") = true);
+}
