@@ -9,7 +9,6 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RANKS ?= 2
 BENCH_OPTIONS ?= --sizes 4:64M:x4
 TEST_OPTIONS ?=
-NATIVE_OPTIONS ?=
 
 # What mpirun needs as root, and with more ranks than cores.
 export OMPI_ALLOW_RUN_AS_ROOT := 1
@@ -91,6 +90,7 @@ format: $(VENV)/stamp-lint ## rewrite Python and C++ in the project's format
 
 native-tests: asan-ubsan tsan ## build and run tests/native under the sanitizers
 
+tsan: NATIVE_OPTIONS ?= engine # reductions start no thread
 release asan-ubsan tsan: $(VENV)/stamp-build
 	$(BIN)/cmake --preset $@ -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 	$(BIN)/cmake --build --preset $@
