@@ -17,7 +17,7 @@ enum class RankState : std::uint32_t { running, departed, failed };
 struct alignas(kCacheLine) Entry {
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> signature{0};
-  std::atomic<std::uint64_t> in{0};    // offsets of the buffers; 0 where peers cannot reach them
+  std::atomic<std::uint64_t> in{0};  // offsets of the buffers; 0 where peers cannot reach them
   std::atomic<std::uint64_t> out{0};
 };
 

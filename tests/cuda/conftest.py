@@ -99,9 +99,7 @@ def engine_case() -> Callable[..., Any]:
         for _ in range(calls):
             data = [exact_input(rng, given.get("dtype", "float32"), op, count) for _ in range(workers)]
             made.append(
-                buffers_of(
-                    collective, workers, ranks, given.get("root", 0), op, given.get("in_place", False), data
-                )
+                buffers_of(collective, workers, ranks, given.get("root", 0), op, given.get("in_place", False), data)
             )
         return _emulator.EngineCase(
             algorithm=algorithm,

@@ -52,6 +52,4 @@ def test_what_nothing_orders_is_seen_out_of_order_under_some_seeds(name: str) ->
 
 def test_a_seed_repeats_its_run() -> None:
     name = "message passing, no release"
-    assert [_emulator.run_litmus(name, s) for s in range(100)] == [
-        _emulator.run_litmus(name, s) for s in range(100)
-    ]
+    assert [_emulator.run_litmus(name, s) for s in range(100)] == [_emulator.run_litmus(name, s) for s in range(100)]

@@ -114,6 +114,4 @@ def test_a_silent_rank_is_named_with_lane_and_step(form: str, engine_case: Calla
 
 def test_a_rank_that_waits_for_the_silent_one_says_so(engine_case: Callable[..., Any]) -> None:
     outcome = engine_case("mesh", 2, 40, form="bulk", patience=20_000, silent_rank=1).attempt(0, 1)
-    assert outcome.first_failure.startswith(
-        "rank 0 gave up waiting for a message from rank 1 (lane 0, step 1"
-    )
+    assert outcome.first_failure.startswith("rank 0 gave up waiting for a message from rank 1 (lane 0, step 1")
