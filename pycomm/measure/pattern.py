@@ -128,11 +128,11 @@ def _combined(dtype: str, op: str, ranks: int, rank: int, period: int) -> tuple[
 
     def results_of(first: Array, places: Any) -> Array:
         carried: Array = combine(first, rest[places])
-        return carried if is_float(dtype) else carried.astype(element_type(dtype))
+        result = carried if is_float(dtype) else carried.astype(element_type(dtype))
+        return _divided(result, dtype, ranks) if op == "avg" else result
 
     first = _separate(values.first, _walk(0, period, values.first.size), results_of)
-    result = results_of(first, slice(None))
-    return first if mine is None else mine, _divided(result, dtype, ranks) if op == "avg" else result
+    return first if mine is None else mine, results_of(first, slice(None))
 
 
 def _summands(dtype: str, op: str, ranks: int) -> _Values:
