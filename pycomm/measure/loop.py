@@ -83,7 +83,7 @@ def measure(
     """
     barrier_each = policy.barrier == "each"
     time_samples(1, policy.warmup, barrier_each)
-    batch, sample_ns = _calibrate(world, time_samples, policy, tick_ns)
+    batch, sample_ns = _calibrate(world, time_samples, policy, tick_ns, now_ns)
     rounds: list[npt.NDArray[np.int64]] = []
     spent_ns = 0
     while True:
@@ -97,24 +97,29 @@ def measure(
         spent_ns += now_ns() - start_ns
         if gathered is not None:
             rounds.append(np.stack(gathered, axis=1))
-            sample_ns = spent_ns / sum(map(len, rounds))
+            sample_ns = spent_ns / sum(map(len, rounds))  # barriers and the exchange included
     if world.rank != 0:
         return None
     return Timing(np.concatenate(rounds) / (batch * NANOSECONDS_A_SECOND), batch)
 
 
-def _calibrate(world: Exchange, time_samples: TimeSamples, policy: Policy, tick_ns: int) -> tuple[int, float]:
-    """The batch, a power of two, and on rank 0 the nanoseconds that one of its samples takes."""
+def _calibrate(
+    world: Exchange, time_samples: TimeSamples, policy: Policy, tick_ns: int, now_ns: Callable[[], int]
+) -> tuple[int, float]:
+    """The batch, a power of two, and the nanoseconds that one of its samples takes with its barrier."""
     barrier_each = policy.barrier == "each"
-    batch, next_batch, sample_ns = 0, 1, 0.0
+    batch, next_batch, with_barrier_ns = 0, 1, 0.0
     while next_batch != batch:
         batch = next_batch
-        gathered = world.gather(time_samples(_CALIBRATING_SAMPLES, batch, barrier_each))
+        start_ns = now_ns()
+        mine = time_samples(_CALIBRATING_SAMPLES, batch, barrier_each)
+        with_barrier_ns = (now_ns() - start_ns) / _CALIBRATING_SAMPLES
+        gathered = world.gather(mine)
         if gathered is not None:
             sample_ns = float(np.median(np.max(gathered, axis=0)))
             next_batch = _longer_batch(batch, sample_ns, tick_ns, policy)
         next_batch = world.broadcast(next_batch)
-    return batch, sample_ns
+    return batch, with_barrier_ns
 
 
 def _longer_batch(batch: int, sample_ns: float, tick_ns: int, policy: Policy) -> int:

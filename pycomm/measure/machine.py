@@ -90,5 +90,5 @@ def allowed_environment(environment: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in sorted(environment.items())
         if name in ENVIRONMENT_NAMES
-        or (name.startswith(ENVIRONMENT_PREFIXES) and not any(word in name for word in _PRIVATE))
+        or (name.startswith(ENVIRONMENT_PREFIXES) and not any(word in name.upper() for word in _PRIVATE))
     }

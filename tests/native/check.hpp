@@ -47,5 +47,6 @@ void fail(const char* file, int line, const std::string& message);
 // One function a test file, called in main.cpp.
 void add_engine_tests(std::vector<Test>& tests);
 void add_reduce_tests(std::vector<Test>& tests);
+void add_timing_tests(std::vector<Test>& tests);
 
 }  // namespace pycomm::test

@@ -21,6 +21,7 @@ std::vector<Test> all_tests() {
   std::vector<Test> tests;
   add_engine_tests(tests);
   add_reduce_tests(tests);
+  add_timing_tests(tests);
   return tests;
 }
 

@@ -66,9 +66,11 @@ SKIPPED = CaseRecord(
 END = EndRecord("done", 0, {"ok": 1, "skipped": 1})
 
 # The fields of a case, as DESIGN names them.
-FIELDS = """benchmark backend algorithm options transport device dtype op in_place buffers ranks workers hosts link
-bytes count iterations warmup loop time_s algbw_Bps busbw_Bps wire_bytes_busiest_rank wrong status reason
-warnings""".split()
+FIELDS = (
+    *("benchmark", "backend", "algorithm", "options", "transport", "device", "dtype", "op", "in_place", "buffers"),
+    *("ranks", "workers", "hosts", "link", "bytes", "count", "iterations", "warmup", "loop", "time_s"),
+    *("algbw_Bps", "busbw_Bps", "wire_bytes_busiest_rank", "wrong", "status", "reason", "warnings"),
+)
 
 
 def written(path, records):
