@@ -6,4 +6,5 @@ PYBIND11_MODULE(_core, module) {
   pycomm::bind::register_errors(module);
   pycomm::bind::register_timing(module);
   pycomm::bind::register_engine(module);
+  pycomm::bind::register_reduce(module);
 }

@@ -8,6 +8,7 @@ struct Floating {
   static constexpr int kUnroll = 4;
 
   PYCOMM_INLINE static Accumulator unpack(Raw raw) { return (Accumulator)raw; }
+  PYCOMM_INLINE static Accumulator unpack_at(const char* from) { return unpack(load(from)); }
   PYCOMM_INLINE static Raw pack(Accumulator a) { return (Raw)canonical(a); }
   PYCOMM_INLINE static Accumulator canonical(Accumulator a) { return a == a ? a : nan(); }
 
@@ -30,7 +31,10 @@ struct Floating {
 
   using Divisor = Accumulator;
   static Divisor divisor(std::int64_t contributors) { return Accumulator{} + static_cast<F>(contributors); }
-  PYCOMM_INLINE static Raw divide(Raw raw, const Divisor& by) { return pack(unpack(raw) / by); }
+  static Divisor reciprocal(std::int64_t power_of_two) { return Accumulator{} + 1 / static_cast<F>(power_of_two); }
+  PYCOMM_INLINE static Accumulator rounded(Accumulator a) { return a; }
+  PYCOMM_INLINE static Accumulator divide(Accumulator a, const Divisor& by) { return a / by; }
+  PYCOMM_INLINE static Accumulator multiply(Accumulator a, const Divisor& by) { return a * by; }
 
  private:
   PYCOMM_INLINE static Accumulator nan() { return (Accumulator)(BitVector{} + kCanonicalNan); }

@@ -26,7 +26,9 @@ struct Integer {
   static constexpr int kUnroll = 4;
 
   PYCOMM_INLINE static Accumulator unpack(Raw raw) { return (Accumulator)raw; }
+  PYCOMM_INLINE static Accumulator unpack_at(const char* from) { return unpack(load(from)); }
   PYCOMM_INLINE static Raw pack(Accumulator a) { return (Raw)a; }
+  PYCOMM_INLINE static Accumulator rounded(Accumulator a) { return a; }
   PYCOMM_INLINE static Accumulator sum(Accumulator a, Accumulator b) {
     return (Accumulator)((Vector<U>)a + (Vector<U>)b);
   }
@@ -57,14 +59,14 @@ struct Int64 : Integer<std::int64_t, std::uint64_t> {
     const Raw zero = {};
     return {zero + (magic.multiplier & 0xffffffffu), zero + (magic.multiplier >> 32), magic.shift};
   }
-  PYCOMM_INLINE static Raw divide(Raw raw, const Divisor& by) {
-    const Raw mask = sign_mask<std::int64_t, std::uint64_t>(unpack(raw));
-    const Raw a = with_sign<std::uint64_t>(raw, mask);
+  PYCOMM_INLINE static Accumulator divide(Accumulator value, const Divisor& by) {
+    const Raw mask = sign_mask<std::int64_t, std::uint64_t>(value);
+    const Raw a = with_sign<std::uint64_t>((Raw)value, mask);
     const Raw a_high = a >> 32;
     const Raw middle = multiply_even_u32(a_high, by.low) + (multiply_even_u32(a, by.low) >> 32);
     const Raw cross = multiply_even_u32(a, by.high) + (middle & 0xffffffffu);
     const Raw high = multiply_even_u32(a_high, by.high) + (middle >> 32) + (cross >> 32);
-    return with_sign<std::uint64_t>(high >> by.shift, mask);
+    return (Accumulator)with_sign<std::uint64_t>(high >> by.shift, mask);
   }
 };
 
@@ -77,12 +79,12 @@ struct Int32 : Integer<std::int32_t, std::uint32_t> {
     const MagicDivisor magic = magic_divisor(contributors, 31);
     return {Raw{} + magic.multiplier, magic.shift};
   }
-  PYCOMM_INLINE static Raw divide(Raw raw, const Divisor& by) {
-    const auto mask = sign_mask<std::int32_t, std::uint32_t>(unpack(raw));
-    const Raw a = (Raw)with_sign<std::uint32_t>((Vector<std::uint32_t>)raw, mask);
+  PYCOMM_INLINE static Accumulator divide(Accumulator value, const Divisor& by) {
+    const auto mask = sign_mask<std::int32_t, std::uint32_t>(value);
+    const Raw a = (Raw)with_sign<std::uint32_t>((Vector<std::uint32_t>)value, mask);
     const Raw even = multiply_even_u32(a, by.multiplier) >> 32 >> by.shift;
     const Raw odd = multiply_even_u32(a >> 32, by.multiplier) >> 32 >> by.shift;
-    return (Raw)with_sign<std::uint32_t>((Vector<std::uint32_t>)(even | odd << 32), mask);
+    return (Accumulator)with_sign<std::uint32_t>((Vector<std::uint32_t>)(even | odd << 32), mask);
   }
 };
 
@@ -105,15 +107,17 @@ PYCOMM_INLINE Raw divide_bytes(Raw raw, const ByteDivisor& by) {
 struct Int8 : Integer<std::int8_t, std::uint8_t> {
   using Divisor = ByteDivisor;
   static Divisor divisor(std::int64_t contributors) { return byte_divisor(contributors); }
-  PYCOMM_INLINE static Raw divide(Raw raw, const Divisor& by) {
-    const auto mask = sign_mask<std::int8_t, std::uint8_t>(unpack(raw));
-    const Raw magnitude = (Raw)with_sign<std::uint8_t>((Vector<std::uint8_t>)raw, mask);
-    return (Raw)with_sign<std::uint8_t>((Vector<std::uint8_t>)divide_bytes(magnitude, by), mask);
+  PYCOMM_INLINE static Accumulator divide(Accumulator value, const Divisor& by) {
+    const auto mask = sign_mask<std::int8_t, std::uint8_t>(value);
+    const Raw magnitude = (Raw)with_sign<std::uint8_t>((Vector<std::uint8_t>)value, mask);
+    return (Accumulator)with_sign<std::uint8_t>((Vector<std::uint8_t>)divide_bytes(magnitude, by), mask);
   }
 };
 
 struct UInt8 : Integer<std::uint8_t, std::uint8_t> {
   using Divisor = ByteDivisor;
   static Divisor divisor(std::int64_t contributors) { return byte_divisor(contributors); }
-  PYCOMM_INLINE static Raw divide(Raw raw, const Divisor& by) { return divide_bytes(raw, by); }
+  PYCOMM_INLINE static Accumulator divide(Accumulator value, const Divisor& by) {
+    return (Accumulator)divide_bytes((Raw)value, by);
+  }
 };

@@ -59,51 +59,57 @@ struct Places {
   int operands;
 };
 
-struct NoDivisor {};
+// What becomes of the accumulated value before it is stored.
 template <class T>
-struct DivisorOf {
+struct Rounded {
+  PYCOMM_INLINE Raw operator()(const typename T::Accumulator& a) const { return T::pack(a); }
+};
+template <class T>
+struct RoundedThenDivided {
   const typename T::Divisor by;
+  PYCOMM_INLINE Raw operator()(const typename T::Accumulator& a) const { return T::pack(T::divide(T::rounded(a), by)); }
+};
+// A power of two divides by a multiplication: the same bits in less time.
+template <class T>
+struct RoundedThenMultiplied {
+  const typename T::Divisor by;
+  PYCOMM_INLINE Raw operator()(const typename T::Accumulator& a) const {
+    return T::pack(T::multiply(T::rounded(a), by));
+  }
 };
 
 // kOperands: the number of operands if it is known when compiling, else 0.
-template <class T, class Operation, int kOperands, class Divisor>
+template <class T, class Operation, int kOperands, class Finish>
 struct Sweep {
   using Accumulator = typename T::Accumulator;
 
-  PYCOMM_INLINE static Raw finish(const Accumulator& sum, const Divisor& divisor) {
-    const Raw rounded = T::pack(sum);
-    if constexpr (requires { divisor.by; })
-      return T::divide(rounded, divisor.by);
-    else
-      return rounded;
-  }
-
   // The result of one vector; `read(place)` loads it.
   template <class Read>
-  PYCOMM_INLINE static Raw one(const Places& places, std::size_t offset, const Divisor& divisor, Read read) {
+  PYCOMM_INLINE static Raw one(const Places& places, std::size_t offset, Finish finish, Read read) {
     const int operands = kOperands != 0 ? kOperands : places.operands;
-    Accumulator sum = T::unpack(read(places.from[0] + offset));
-    for (int k = 1; k < operands; ++k)
-      sum = Operation::template apply<T>(sum, T::unpack(read(places.from[k] + offset)));
-    return finish(sum, divisor);
+    Accumulator sum = read(places.from[0] + offset);
+    for (int k = 1; k < operands; ++k) sum = Operation::template apply<T>(sum, read(places.from[k] + offset));
+    return finish(sum);
   }
 
   // kUnroll neighbouring vectors, each operand read in one go, so that a stream is followed for whole cache lines.
-  PYCOMM_INLINE static void block(const Places& places, std::size_t offset, const Divisor& divisor, bool streaming) {
+  PYCOMM_INLINE static void block(const Places& places, std::size_t offset, Finish finish, bool streaming) {
     const int operands = kOperands != 0 ? kOperands : places.operands;
     Accumulator sums[T::kUnroll];
     const char* from = places.from[0] + offset;
+    if (streaming) prefetch<T::kUnroll * kWidth>(from);
 #pragma GCC unroll 4
-    for (int i = 0; i < T::kUnroll; ++i) sums[i] = T::unpack(load(from + i * kWidth));
+    for (int i = 0; i < T::kUnroll; ++i) sums[i] = T::unpack_at(from + i * kWidth);
     for (int k = 1; k < operands; ++k) {
       from = places.from[k] + offset;
+      if (streaming) prefetch<T::kUnroll * kWidth>(from);
 #pragma GCC unroll 4
       for (int i = 0; i < T::kUnroll; ++i)
-        sums[i] = Operation::template apply<T>(sums[i], T::unpack(load(from + i * kWidth)));
+        sums[i] = Operation::template apply<T>(sums[i], T::unpack_at(from + i * kWidth));
     }
     Raw results[T::kUnroll];
 #pragma GCC unroll 4
-    for (int i = 0; i < T::kUnroll; ++i) results[i] = finish(sums[i], divisor);
+    for (int i = 0; i < T::kUnroll; ++i) results[i] = finish(sums[i]);
     for (int k = 0; k < places.outputs; ++k) put<T::kUnroll>(places.to[k] + offset, results, streaming);
   }
 
@@ -120,12 +126,13 @@ struct Sweep {
 
   // Vectors that do not fit the grid, at the end and (to align what is streamed) at the beginning, overlap their
   // neighbours. They are computed first and stored last, so that an output may be one of the operands.
-  static void run(const Places& places, std::size_t count, const Divisor& divisor, bool streaming) {
+  static void run(const Places& places, std::size_t count, Finish finish, bool streaming) {
     constexpr std::size_t element_bytes = sizeof(typename T::Element);
     const std::size_t bytes = count * element_bytes;
     if (bytes < kWidth) {
       if (bytes == 0) return;
-      const Raw result = one(places, 0, divisor, [bytes](const char* from) { return load_first(from, bytes); });
+      const Raw result =
+          one(places, 0, finish, [bytes](const char* from) { return T::unpack(load_first(from, bytes)); });
       for (int k = 0; k < places.outputs; ++k) store_first(places.to[k], result, bytes);
       return;
     }
@@ -134,16 +141,16 @@ struct Sweep {
       begin = (0 - reinterpret_cast<std::uintptr_t>(places.to[0])) % kWidth;
       if (begin % element_bytes != 0) begin = 0, streaming = false;
     }
-    const auto whole = [](const char* from) { return load(from); };
+    const auto whole = [](const char* from) { return T::unpack_at(from); };
     const std::size_t end = begin + (bytes - begin) / kWidth * kWidth;
-    const Raw head = begin != 0 ? one(places, 0, divisor, whole) : Raw{};
-    const Raw tail = end != bytes ? one(places, bytes - kWidth, divisor, whole) : Raw{};
+    const Raw head = begin != 0 ? one(places, 0, finish, whole) : Raw{};
+    const Raw tail = end != bytes ? one(places, bytes - kWidth, finish, whole) : Raw{};
 
     constexpr std::size_t block_bytes = T::kUnroll * kWidth;
     std::size_t offset = begin;
-    for (; end - offset >= block_bytes; offset += block_bytes) block(places, offset, divisor, streaming);
+    for (; end - offset >= block_bytes; offset += block_bytes) block(places, offset, finish, streaming);
     for (; offset != end; offset += kWidth) {
-      const Raw result = one(places, offset, divisor, whole);
+      const Raw result = one(places, offset, finish, whole);
       for (int k = 0; k < places.outputs; ++k) put<1>(places.to[k] + offset, &result, streaming);
     }
 
@@ -159,7 +166,7 @@ template <class T, class Operation>
 void reduce(void* to, const void* a, const void* b, std::size_t count, bool streaming) {
   char* const outputs[] = {static_cast<char*>(to)};
   const char* const operands[] = {static_cast<const char*>(a), static_cast<const char*>(b)};
-  Sweep<T, Operation, 2, NoDivisor>::run({outputs, 1, operands, 2}, count, {}, streaming);
+  Sweep<T, Operation, 2, Rounded<T>>::run({outputs, 1, operands, 2}, count, {}, streaming);
 }
 
 template <class T, class Operation, bool kDivides>
@@ -168,17 +175,22 @@ void combine(void* const* to, int outputs, const void* const* operands, int n, s
   const Places places = {reinterpret_cast<char* const*>(to), outputs, reinterpret_cast<const char* const*>(operands),
                          n};
   if constexpr (kDivides) {
+    if constexpr (requires { &T::multiply; })
+      if (contributors > 1 && (contributors & (contributors - 1)) == 0) {
+        Sweep<T, Operation, 0, RoundedThenMultiplied<T>>::run(places, count, {T::reciprocal(contributors)}, streaming);
+        return;
+      }
     if (contributors > 1) {
-      Sweep<T, Operation, 0, DivisorOf<T>>::run(places, count, {T::divisor(contributors)}, streaming);
+      Sweep<T, Operation, 0, RoundedThenDivided<T>>::run(places, count, {T::divisor(contributors)}, streaming);
       return;
     }
   } else {
     assert(contributors == 0);
   }
   if (n == 2)
-    Sweep<T, Operation, 2, NoDivisor>::run(places, count, {}, streaming);
+    Sweep<T, Operation, 2, Rounded<T>>::run(places, count, {}, streaming);
   else
-    Sweep<T, Operation, 0, NoDivisor>::run(places, count, {}, streaming);
+    Sweep<T, Operation, 0, Rounded<T>>::run(places, count, {}, streaming);
 }
 
 template <class T>
@@ -188,27 +200,23 @@ void scale(void* to, std::size_t count, std::int64_t contributors) {
   combine<T, Sum, true>(&to, 1, operands, 1, count, contributors, false);
 }
 
-template <class T, class Operation, bool kDivides>
-constexpr Kernels kernels_of() {
-  return {reduce<T, Operation>, combine<T, Operation, kDivides>, scale<T>};
-}
-
-template <class T>
+// Min and max may need another form of the type.
+template <class T, class Least = T, class Greatest = T>
 constexpr void fill(KernelTable& table, DType dtype) {
   Kernels* row = table.of[static_cast<int>(dtype)];
-  row[static_cast<int>(Op::sum)] = kernels_of<T, Sum, true>();
-  row[static_cast<int>(Op::prod)] = kernels_of<T, Prod, false>();
-  row[static_cast<int>(Op::min)] = kernels_of<T, Min, false>();
-  row[static_cast<int>(Op::max)] = kernels_of<T, Max, false>();
-  row[static_cast<int>(Op::avg)] = kernels_of<T, Sum, true>();
+  row[static_cast<int>(Op::sum)] = {reduce<T, Sum>, combine<T, Sum, true>, scale<T>};
+  row[static_cast<int>(Op::prod)] = {reduce<T, Prod>, combine<T, Prod, false>, scale<T>};
+  row[static_cast<int>(Op::min)] = {reduce<Least, Min>, combine<Least, Min, false>, scale<T>};
+  row[static_cast<int>(Op::max)] = {reduce<Greatest, Max>, combine<Greatest, Max, false>, scale<T>};
+  row[static_cast<int>(Op::avg)] = row[static_cast<int>(Op::sum)];
 }
 
 constexpr KernelTable make_table() {
   KernelTable table = {};
   fill<Float64>(table, DType::f64);
   fill<Float32>(table, DType::f32);
-  fill<Float16>(table, DType::f16);
-  fill<BFloat16>(table, DType::bf16);
+  fill<Float16, OrderedHalf<HalfFormat, true>, OrderedHalf<HalfFormat, false>>(table, DType::f16);
+  fill<BFloat16, OrderedHalf<BrainFormat, true>, OrderedHalf<BrainFormat, false>>(table, DType::bf16);
   fill<Int64>(table, DType::i64);
   fill<Int32>(table, DType::i32);
   fill<Int8>(table, DType::i8);

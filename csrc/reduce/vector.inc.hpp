@@ -47,6 +47,15 @@ PYCOMM_INLINE Raw multiply_high_u16(Raw a, Raw b) {
 }
 #endif
 
+// Asks for the lines that are read a few blocks later, so that converting 16-bit types does not hold up the memory.
+// May point past the end of a buffer: a prefetch never faults.
+template <std::size_t kBytes>
+PYCOMM_INLINE void prefetch(const char* from) {
+  constexpr std::size_t kLineBytes = 64, kAheadBytes = 512;
+#pragma GCC unroll 4
+  for (std::size_t line = 0; line < kBytes; line += kLineBytes) __builtin_prefetch(from + kAheadBytes + line);
+}
+
 PYCOMM_INLINE void fence() {
 #if defined(__SSE2__)
   _mm_sfence();
