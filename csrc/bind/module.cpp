@@ -7,4 +7,5 @@ PYBIND11_MODULE(_core, module) {
   pycomm::bind::register_timing(module);
   pycomm::bind::register_engine(module);
   pycomm::bind::register_reduce(module);
+  pycomm::bind::register_pack(module);
 }

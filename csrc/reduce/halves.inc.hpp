@@ -83,6 +83,7 @@ struct BrainFormat {
     return {(Vector<float>)(rounded_bits(a.first) & 0xffff0000u),
             (Vector<float>)(rounded_bits(a.second) & 0xffff0000u)};
   }
+  PYCOMM_INLINE static Words upper_half(Vector<float> a) { return rounded_bits(a) >> 16; }
 
  private:
   // To nearest, ties to even, in the upper 16 bits. A NaN stays one, since it has none of the lower bits: it comes from
@@ -136,7 +137,6 @@ struct HalfFormat {
   PYCOMM_INLINE static FloatPair widen_at(const char* from) { return widen(load(from)); }
   PYCOMM_INLINE static Raw narrow(const FloatPair& a) { return (Raw)(narrowed(a.first) | narrowed(a.second) << 16); }
 
- private:
   using Words = Vector<std::uint32_t>;
   static constexpr std::uint32_t kBiasDifference = (127 - 15) << 23;
 

@@ -23,9 +23,13 @@ struct Kernels {
   void (*scale)(void* to, std::size_t count, std::int64_t contributors);
 };
 
-// Indexed by DType, then by Op.
+// to[i] = from[i] × factor in the other type: computed in float32 (float64 if either is), rounded once to the type of
+// `to`; a NaN becomes the canonical one. Any alignment; no overlap.
+using Convert = void (*)(void* to, const void* from, std::size_t count, double factor);
+
 struct KernelTable {
-  Kernels of[8][5];
+  Kernels of[8][5];       // by DType and Op
+  Convert convert[8][8];  // by DType to and from; null where there is none
 };
 
 // Constant data: nothing runs at load, so a table of an instruction set that the CPU lacks does no harm.

@@ -25,6 +25,8 @@ namespace {
 #include "reduce/floats.inc.hpp"
 //
 #include "reduce/halves.inc.hpp"
+//
+#include "reduce/convert.inc.hpp"
 
 struct Sum {
   template <class T, class A>
@@ -221,6 +223,7 @@ constexpr KernelTable make_table() {
   fill<Int32>(table, DType::i32);
   fill<Int8>(table, DType::i8);
   fill<UInt8>(table, DType::u8);
+  fill_conversions(table);
   return table;
 }
 

@@ -73,4 +73,11 @@ const Kernels& kernels(DType dtype, Op op, Isa isa) {
   return table_of(isa).of[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
 }
 
+Convert converter(DType to, DType from) { return converter(to, from, best_isa()); }
+
+Convert converter(DType to, DType from, Isa isa) {
+  require(isa, "converter of " + std::string(name_of(isa)));
+  return table_of(isa).convert[static_cast<std::size_t>(to)][static_cast<std::size_t>(from)];
+}
+
 }  // namespace pycomm

@@ -42,6 +42,11 @@ const Kernels& kernels(DType dtype, Op op);
 // The kernels of one path. Raises Unavailable if this CPU lacks it.
 const Kernels& kernels(DType dtype, Op op, Isa isa);
 
+// The conversion between two types on the path of best_isa (which it raises as): among f32, f16 and bf16, between f64
+// and f32, and from each of the four to itself. Null for other pairs.
+Convert converter(DType to, DType from);
+Convert converter(DType to, DType from, Isa isa);
+
 // Copies `bytes`; the places may be the same but not overlap otherwise. `streaming` stores past the cache
 // (non-temporal; ordered before later stores), for copies larger than the cache.
 void copy(void* to, const void* from, std::size_t bytes, bool streaming);

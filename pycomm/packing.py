@@ -1,0 +1,124 @@
+"""Gradient packing: many tensors in one buffer, so that one all-reduce moves them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pycomm import _core
+from pycomm.errors import UsageError
+
+Array = npt.NDArray[np.generic]
+
+
+class GradientPacker:
+    """Where each tensor of a list lies in one buffer, planned once and used every iteration.
+
+    The tensors have one type, and the buffer has one: theirs, or a narrower or wider one to send. No tensor is
+    split, and they lie in the order given.
+
+    shapes: the shape of each tensor, a tuple of ints (or one int).
+    dtype: the tensors' type: float64, float32, float16, bfloat16 (ml_dtypes), int64, int32, int8 or uint8.
+    buffer_dtype: the buffer's type, by default the tensors'. Conversions exist among float32, float16 and bfloat16,
+        and between float64 and float32.
+    alignment_bytes: each tensor begins at a multiple of it, a power of two; by default they lie side by side.
+
+    Raises UsageError for a type without conversion, a negative extent, or another alignment.
+
+    >>> import numpy as np
+    >>> gradients = [np.ones((2, 3), np.float32), np.full(4, 2, np.float32)]
+    >>> packer = GradientPacker([g.shape for g in gradients], np.float32)
+    >>> buffer = packer.pack(gradients)
+    >>> buffer.tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    >>> packer.unpack(buffer, gradients, factor=0.5)
+    >>> gradients[1].tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[int] | int],
+        dtype: npt.DTypeLike,
+        *,
+        buffer_dtype: npt.DTypeLike | None = None,
+        alignment_bytes: int | None = None,
+    ) -> None:
+        self.shapes = tuple(_shape_of(shape) for shape in shapes)
+        self.dtype = np.dtype(dtype)
+        self.buffer_dtype = self.dtype if buffer_dtype is None else np.dtype(buffer_dtype)
+        if alignment_bytes is not None and (type(alignment_bytes) is not int or alignment_bytes < 1):
+            raise UsageError(f"packing: alignment: found {alignment_bytes!r} bytes, wanted a power of two")
+        self._plan = _core.PackPlan(self.shapes, self.dtype, self.buffer_dtype, alignment_bytes or 0)
+
+    @classmethod
+    def like(
+        cls,
+        tensors: Sequence[Array],
+        *,
+        buffer_dtype: npt.DTypeLike | None = None,
+        alignment_bytes: int | None = None,
+    ) -> GradientPacker:
+        """A packer for tensors with these shapes. Raises UsageError if there are none or their types differ."""
+        if not tensors:
+            raise UsageError("packing: found no tensor, wanted at least 1")
+        first = tensors[0].dtype
+        for index, tensor in enumerate(tensors):
+            if tensor.dtype != first:
+                raise UsageError(f"packing: tensor {index}: found {tensor.dtype}, wanted {first} as tensor 0")
+        shapes = [tensor.shape for tensor in tensors]
+        return cls(shapes, first, buffer_dtype=buffer_dtype, alignment_bytes=alignment_bytes)
+
+    @property
+    def count(self) -> int:
+        """Elements of the buffer, gaps for alignment included."""
+        return self._plan.count
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the buffer."""
+        return self.count * self.buffer_dtype.itemsize
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The element of the buffer at which each tensor begins."""
+        return tuple(self._plan.offsets)
+
+    def pack(self, tensors: Sequence[Array], buffer: Array | None = None, *, factor: float = 1.0) -> Array:
+        """Writes tensors × factor into the buffer, zeros into the gaps, and returns it.
+
+        buffer: one dimension, `count` elements of `buffer_dtype`, contiguous (`comm.empty` gives one in shared
+            memory); a new one by default. It must not overlap a tensor.
+        factor: 1 / workers turns a later sum into a mean. The product is computed in float32 (float64 if either
+            type is) and rounded once to the buffer's type. Integers take 1 only.
+
+        Raises UsageError, naming the tensor, for another number, type or shape, or an array that is not contiguous.
+        Cost: each element is read once and written once; the GIL is released.
+        """
+        if buffer is None:
+            buffer = np.empty(self.count, self.buffer_dtype)
+        self._plan.pack(buffer, tensors, _factor_of(factor))
+        return buffer
+
+    def unpack(self, buffer: Array, tensors: Sequence[Array], *, factor: float = 1.0) -> None:
+        """Writes the buffer × factor into the tensors; the reverse of `pack`, with the same checks and cost."""
+        self._plan.unpack(buffer, tensors, _factor_of(factor))
+
+
+def _shape_of(shape: Sequence[int] | int) -> tuple[int, ...]:
+    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    for extent in extents:
+        if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
+            raise UsageError(f"packing: shape {shape!r}: {extent!r} is not a whole number")
+    return tuple(int(extent) for extent in extents)
+
+
+def _factor_of(factor: float) -> float:
+    if isinstance(factor, bool) or not isinstance(factor, (int, float, np.integer, np.floating)):
+        raise UsageError(f"packing: factor: found {factor!r}, wanted a number")
+    if not math.isfinite(factor):
+        raise UsageError(f"packing: factor: found {factor!r}, wanted a finite number")
+    return float(factor)
