@@ -18,12 +18,14 @@ if typing.TYPE_CHECKING:
     from pycomm.launch import run
     from pycomm.measure.record import read_results
     from pycomm.operation import Operation
+    from pycomm.packing import GradientPacker
 
 __version__ = "0.1.0"
 __all__ = [
     "Communicator",
     "DeviceError",
     "Error",
+    "GradientPacker",
     "Operation",
     "RankError",
     "ScheduleError",
@@ -38,6 +40,7 @@ __all__ = [
 # Public names whose modules are imported at first use, so that `import pycomm` stays cheap.
 _HOMES = {
     "Communicator": "pycomm.communicator",
+    "GradientPacker": "pycomm.packing",
     "Operation": "pycomm.operation",
     "init": "pycomm.communicator",
     "read_results": "pycomm.measure.record",

@@ -52,7 +52,8 @@ class PackPlan {
   void pack(py::array& buffer, const py::sequence& tensors, double factor) const {
     void* target = checked_buffer(buffer, true);
     std::vector<const void*> places;
-    for (std::size_t i = 0; i < checked_size(tensors); ++i) places.push_back(checked_tensor(tensors, i, false).data());
+    for (std::size_t i = 0; i < checked_size(tensors); ++i)
+      places.push_back(checked_tensor(tensors, i, buffer, false).data());
     const py::gil_scoped_release release;
     packer_.pack(target, places, factor);
   }
@@ -61,7 +62,7 @@ class PackPlan {
     const void* source = checked_buffer(buffer, false);
     std::vector<void*> places;
     for (std::size_t i = 0; i < checked_size(tensors); ++i)
-      places.push_back(checked_tensor(tensors, i, true).mutable_data());
+      places.push_back(checked_tensor(tensors, i, buffer, true).mutable_data());
     const py::gil_scoped_release release;
     packer_.unpack(places, source, factor);
   }
@@ -78,7 +79,8 @@ class PackPlan {
     return shapes_.size();
   }
 
-  py::array checked_tensor(const py::sequence& tensors, std::size_t index, bool is_output) const {
+  py::array checked_tensor(const py::sequence& tensors, std::size_t index, const py::array& buffer,
+                           bool is_output) const {
     const auto name = [index] { return "packing: tensor " + std::to_string(index) + ": "; };
     const py::object item = tensors[index];
     if (!py::isinstance<py::array>(item)) throw UsageError(name() + "not a NumPy array");
@@ -90,6 +92,10 @@ class PackPlan {
     if (found != wanted) throw UsageError(name() + "found shape " + text_of(found) + ", wanted " + text_of(wanted));
     if (!(array.flags() & py::array::c_style)) throw UsageError(name() + "not contiguous");
     if (is_output && !array.writeable()) throw UsageError(name() + "read-only");
+    const auto* begin = static_cast<const char*>(array.data());
+    const auto* buffer_begin = static_cast<const char*>(buffer.data());
+    if (begin < buffer_begin + buffer.nbytes() && buffer_begin < begin + array.nbytes())
+      throw UsageError(name() + "overlaps the buffer");
     return array;
   }
 

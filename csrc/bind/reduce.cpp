@@ -16,7 +16,7 @@ namespace pycomm::bind {
 
 namespace {
 
-DType dtype_of(const py::array& array) { return dtype_from(py::str(array.dtype().attr("name")).cast<std::string>()); }
+DType dtype_of(const py::array& array) { return dtype_from(py::str(array.dtype()).cast<std::string>()); }
 
 // The common type and count of contiguous arrays; those written to must be writable.
 struct Batch {

@@ -140,6 +140,8 @@ def test_misuse_is_refused() -> None:
         _core.combine_arrays("max", [a], [a], contributors=2)
     with pytest.raises(UsageError, match="unknown dtype 'uint16'"):
         _core.reduce_arrays("sum", *[np.zeros(4, np.uint16)] * 3)
+    with pytest.raises(UsageError, match="unknown dtype '>f4'"):
+        _core.reduce_arrays("sum", *[np.zeros(4, ">f4")] * 3)
     a.flags.writeable = False
     with pytest.raises(UsageError, match="to: read-only"):
         _core.scale_array(a, 2)
