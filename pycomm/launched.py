@@ -20,7 +20,7 @@ def find_world(*, timeout: float = 30.0) -> World:
         return SingleWorld()
     try:
         world = MpiWorld(timeout=timeout)
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # mpi4py raises the second when it finds no library
         raise Unavailable(
             f"{launcher} started {ranks} ranks, but mpi4py cannot be used ({error}); pip install 'pycomm[mpi]'"
         ) from error
