@@ -1,14 +1,10 @@
 """The MPI library's own Allreduce, through mpi4py, on the same buffers."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from pycomm import _core
 from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
 from pycomm.communicator import Communicator
-from pycomm.measure.elements import element_type
-from pycomm.operation import Array
 
 
 class Mpi:
@@ -42,29 +38,12 @@ class Mpi:
         allreduce = MPI.COMM_WORLD.Allreduce
         if request.op != "avg":
             return Prepared(lambda: allreduce(send, receive, reduction))
-        divide = division(receive, comm.ranks)
 
         def average() -> None:
             allreduce(send, receive, reduction)
-            divide()
+            _core.scale_array(receive, comm.ranks)
 
         return Prepared(average)
-
-
-def division(array: Array, divisor: int) -> Callable[[], object]:
-    """Divides a float32, float64 or whole-number array in place: IEEE, or toward zero."""
-    if array.dtype.kind == "f":
-        by = array.dtype.type(divisor)
-        return lambda: np.divide(array, by, out=array)
-    if array.dtype.kind == "u" and divisor <= np.iinfo(array.dtype).max:
-        return lambda: np.floor_divide(array, divisor, out=array)
-    wide = element_type("int32" if array.dtype.itemsize == 1 else "int64")
-
-    def toward_zero() -> None:
-        values = array.astype(wide)
-        array[:] = (values - np.fmod(values, divisor)) // divisor
-
-    return toward_zero
 
 
 BACKEND: Backend = Mpi()

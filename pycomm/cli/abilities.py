@@ -70,9 +70,9 @@ def _native() -> Finding:
 
 def _isa() -> Finding:
     core = _core()
-    if not hasattr(core, "cpu_path"):
-        return Finding("kernels", False, "this build has no reduction kernels; rebuild with: pip install .")
-    return Finding("kernels", True, f"{core.cpu_path()} (PYCOMM_CPU=avx512|avx2|portable forces another)")
+    if isinstance(core, ImportError):
+        return Finding("kernels", False, "unknown without the native core")
+    return Finding("kernels", True, f"{core.cpu_isa()}, of {', '.join(core.cpu_isas())}; PYCOMM_CPU forces one")
 
 
 def _cuda_build() -> Finding:
@@ -111,7 +111,7 @@ def _mpi_library() -> Finding:
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else "mpi4py found no MPI library"
         return Finding("library", False, f"{reason}; install one with: {pip_command('mpi')}")
-    return Finding("library", True, MPI.Get_library_version().split("\0")[0].splitlines()[0].strip())
+    return Finding("library", True, MPI.Get_library_version().split("\0")[0].splitlines()[0].split(",")[0].strip())
 
 
 def _mpi_launcher() -> Finding:

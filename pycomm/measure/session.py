@@ -84,7 +84,7 @@ def _versions(comm: Communicator, plan: Plan) -> dict[str, str]:
     if comm.world.kind == "mpi":
         from mpi4py import MPI
 
-        versions["mpi"] = MPI.Get_library_version().split("\0")[0].splitlines()[0].strip()
+        versions["mpi"] = MPI.Get_library_version().split("\0")[0].splitlines()[0].split(",")[0].strip()
         packages.append("mpi4py")
     packages += ["torch"] * ("gloo" in plan.backends)
     for package in packages:
@@ -103,7 +103,12 @@ def _open_outputs(
         outputs.append(FileLines(RecordFile(options.out, force=options.force)))
     if not options.quiet:
         errors = Console(stderr=True)
-        if errors.is_terminal and not (options.format == "table" and Console().is_terminal):
+        # mpirun gives its ranks a terminal of its own, whatever its output goes to.
+        if (
+            comm.world.kind != "mpi"
+            and errors.is_terminal
+            and not (options.format == "table" and Console().is_terminal)
+        ):
             outputs.append(ProgressSink(errors, count_rows(options.plan, contenders)))
     if options.format == "table":
         outputs.append(_table(comm, options, contenders, surroundings))
@@ -125,7 +130,7 @@ def _table(comm: Communicator, options: Options, contenders: list[Contender], su
         f"{plan.buffers} buffers",
     ]
     return TableSink(
-        plain_console(Console(highlight=False)),
+        plain_console(Console(highlight=False), force=comm.world.kind == "mpi"),
         title=", ".join(parts),
         contenders=[plain_name(item.backend, item.algorithm, item.options) for item in contenders],
         rows=count_rows(plan, contenders),

@@ -111,9 +111,11 @@ class TableSink:
         self._header_due = False
 
 
-def plain_console(console: Console) -> Console:
-    """The console, wide enough for a row a line when its output is not a terminal."""
-    return console if console.is_terminal else Console(file=console.file, width=_PLAIN_WIDTH, highlight=False)
+def plain_console(console: Console, *, force: bool = False) -> Console:
+    """The console; a plain one, wide enough for a row a line, when its output is no terminal, or by `force`."""
+    if console.is_terminal and not force:
+        return console
+    return Console(file=console.file, width=_PLAIN_WIDTH, highlight=False, force_terminal=False, no_color=True)
 
 
 def build_rows(columns: list[Column], cases: list[CaseRecord], best_s: float | None, *, header: bool) -> Table:
