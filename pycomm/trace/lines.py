@@ -1,0 +1,46 @@
+"""The lines of a text file, and errors that name file, line and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pycomm.errors import UsageError
+
+
+class Lines:
+    """Iterates over (line number from 1, text without the line's end); `fail` raises about the current line."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.number = 0
+        try:
+            self._lines = self.path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.path}: cannot be read: {error}") from error
+
+    def __iter__(self) -> Iterator[str]:
+        for self.number, line in enumerate(self._lines, start=1):  # noqa: B020
+            yield line
+        self.number = len(self._lines)
+
+    def fail(self, reason: str) -> UsageError:
+        """The error about the current line, to be raised by the caller."""
+        return UsageError(f"{self.path}:{self.number}: {reason}")
+
+    def number_of(self, text: str, what: str) -> float:
+        """`text` as a finite number that is not negative."""
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.fail(f"{what} is {text!r}, not a number") from None
+        if not 0 <= value < float("inf"):
+            raise self.fail(f"{what} is {text!r}; it must be finite and not negative")
+        return value
+
+    def whole(self, text: str, what: str) -> int:
+        """`text` as a whole number that is not negative; `12.000` is one."""
+        value = self.number_of(text, what)
+        if value != int(value):
+            raise self.fail(f"{what} is {text!r}, not a whole number")
+        return int(value)
