@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, module) {
   pycomm::bind::register_engine(module);
   pycomm::bind::register_reduce(module);
   pycomm::bind::register_pack(module);
+  pycomm::bind::register_simulate(module);
 }
