@@ -2,11 +2,12 @@
 
     python bench/event_kernel.py [--workers 1024] [--iterations 20] [--peers-workers 1024]
 
-The graph is synchronous SGD of ResNet-50 with wait-free backward: on every worker, an iteration reads, copies, runs
-forward and backward of each of 161 tensors and updates; each tensor's exchange waits for that tensor's backward on
-every worker and for the channel. Times of pycomm include building the graph; those of the peers do not, which is to
-their advantage. The peers run the graph's first iterations and are compared by tasks a second, since the whole graph
-does not fit in memory as Python objects; both are checked to give the kernel's times.
+The graph is synchronous SGD of ResNet-50 with wait-free backward: on every worker, an iteration reads,
+copies, runs forward and backward of each of 161 tensors and updates; each tensor's exchange waits for that
+tensor's backward on every worker and for the channel. Times of pycomm include building the graph; those of
+the peers do not, which is to their advantage. The peers run the graph's first iterations and are compared by
+tasks a second, since the whole graph does not fit in memory as Python objects; both are checked to give the
+kernel's times.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,7 +28,8 @@ from pycomm.model.tables import table
 
 
 def template(pieces: int) -> _core.TaskTemplate:
-    """Tensor k: 2 time units forward and 4 backward a worker, with an exchange of 5; uneven, so that few ties arise."""
+    """Tensor k: 2 time units forward and 4 backward a worker, with an exchange of 5; uneven, so that few ties
+    arise."""
     made = _core.TaskTemplate()
     reader = made.add_resource("worker")
     copier = made.add_resource("worker")
@@ -39,7 +42,7 @@ def template(pieces: int) -> _core.TaskTemplate:
     ready = made.add_task(0.0, of_worker=False)
     update = made.add_task(1e-4, compute)
     chain = [*forward, *backward, update]
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in pairwise(chain):
         made.add_edge(before, after)
     made.add_edge(read, copy)
     made.add_edge(read, read, 1)
@@ -56,13 +59,18 @@ def template(pieces: int) -> _core.TaskTemplate:
 
 def as_lists(graph: _core.TaskGraph) -> tuple[list[float], list[int], list[list[int]], list[int]]:
     offsets, targets = graph.edge_offsets, graph.edge_targets.tolist()
-    edges = [targets[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    edges = [
+        targets[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    ]
     waits = np.bincount(graph.edge_targets, minlength=graph.tasks).tolist()
     return graph.duration_s.tolist(), graph.resource.tolist(), edges, waits
 
 
-def heapq_loop(durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]) -> list[float]:
-    """The plain loop a Python programmer writes: one heap of (time, task) arrivals, resources by their free time."""
+def heapq_loop(
+    durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]
+) -> list[float]:
+    """The plain loop a Python programmer writes: one heap of (time, task) arrivals, resources by their free
+    time."""
     ready = [0.0] * len(durations)
     finish = [0.0] * len(durations)
     free = [0.0] * (max(resources) + 1)
@@ -88,7 +96,9 @@ def heapq_loop(durations: list[float], resources: list[int], edges: list[list[in
     return finish
 
 
-def simpy_run(durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]) -> list[float]:
+def simpy_run(
+    durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]
+) -> list[float]:
     """A process a task, a simpy.Resource a resource: the graph as SimPy's documentation would write it."""
     import simpy
 
@@ -116,7 +126,9 @@ def simpy_run(durations: list[float], resources: list[int], edges: list[list[int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=1024)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--peer-iterations", type=int, default=2)
@@ -132,7 +144,9 @@ def main() -> None:
         graph = pattern.expand(workers=given.workers, iterations=given.iterations)
         built, built_cpu = time.perf_counter(), time.process_time()
         line = _core.run_tasks(graph)
-        kernel_s.append((time.perf_counter() - begin, built - begin, time.process_time() - cpu, built_cpu - cpu))
+        kernel_s.append(
+            (time.perf_counter() - begin, built - begin, time.process_time() - cpu, built_cpu - cpu)
+        )
         tasks, last = graph.tasks, float(line.finish_s.max())
         del graph, line
     best = min(kernel_s, key=lambda row: row[2])

@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "algorithms/registry.hpp"
 #include "base/error.hpp"
 #include "bind/register.hpp"
+#include "simulate/network.hpp"
 #include "simulate/tasks.hpp"
 
 namespace py = pybind11;
@@ -124,11 +126,51 @@ void bind_template(py::module_& module) {
           py::arg("slowness") = std::vector<double>{});
 }
 
+using Link = std::vector<std::tuple<double, double, double>>;
+
+std::vector<LinkPiece> link_from(const Link& pieces) {
+  std::vector<LinkPiece> link;
+  for (const auto& [from_bytes, alpha_s, beta_s_per_byte] : pieces)
+    link.push_back({from_bytes, alpha_s, beta_s_per_byte});
+  return link;
+}
+
+void bind_network(py::module_& module) {
+  module.def(
+      "simulate_schedule",
+      [](const std::string& algorithm, int ranks, const std::vector<std::int64_t>& counts, const Link& between,
+         const Link& inside, double gamma_s_per_byte, bool alpha_occupies_port, const std::vector<int>& hosts,
+         const Options& options, int segments, int lanes, std::int64_t element_bytes, std::int64_t align) {
+        const py::gil_scoped_release release;
+        Shape shape;
+        shape.ranks = ranks;
+        shape.segments = segments;
+        shape.lanes = lanes;
+        shape.options = options;
+        shape.hosts = hosts;
+        const Schedule schedule = build(algorithm, shape);
+        const Network network{link_from(between), link_from(inside), gamma_s_per_byte, alpha_occupies_port, hosts};
+        std::vector<ScheduleTimes> times;
+        for (std::int64_t count : counts) times.push_back(simulate(schedule, {count, element_bytes, align}, network));
+        std::vector<std::tuple<std::vector<double>, std::vector<std::int64_t>, std::vector<std::int64_t>>> result;
+        for (ScheduleTimes& time : times)
+          result.emplace_back(std::move(time.finish_s), std::move(time.sent_bytes), std::move(time.received_bytes));
+        return result;
+      },
+      py::kw_only(), py::arg("algorithm"), py::arg("ranks"), py::arg("counts"), py::arg("between"),
+      py::arg("inside") = Link{}, py::arg("gamma_s_per_byte") = 0.0, py::arg("alpha_occupies_port") = false,
+      py::arg("hosts") = std::vector<int>{}, py::arg("options") = Options{}, py::arg("segments") = 1,
+      py::arg("lanes") = 1, py::arg("element_bytes") = 4, py::arg("align") = 1,
+      "Time an all-reduce of the registry for each count: (finish_s, sent_bytes, received_bytes), each a rank.\n\n"
+      "Links are pieces (from_bytes, alpha_s, beta_s_per_byte); see csrc/simulate/network.hpp.");
+}
+
 }  // namespace
 
 void register_simulate(py::module_& module) {
   bind_graph(module);
   bind_template(module);
+  bind_network(module);
 }
 
 }  // namespace pycomm::bind

@@ -28,8 +28,8 @@ void check(const Template& pattern, const Repeat& repeat) {
   }
   for (const TemplateEdge& edge : pattern.edges)
     if (edge.from < 0 || edge.from >= tasks || edge.to < 0 || edge.to >= tasks || edge.later < 0)
-      throw UsageError("edge from task " + std::to_string(edge.from) + " to task " + std::to_string(edge.to) +
-                       ", " + std::to_string(edge.later) + " iterations later: no such task or time");
+      throw UsageError("edge from task " + std::to_string(edge.from) + " to task " + std::to_string(edge.to) + ", " +
+                       std::to_string(edge.later) + " iterations later: no such task or time");
 }
 
 struct ResourcePlaces {

@@ -70,10 +70,10 @@ TaskGraph expand(const Template& pattern, const Repeat& repeat);
 
 // Number of the first own or shared task of every template task, and the distance between workers (0: shared).
 struct Layout {
-  std::vector<std::int32_t> place;   // template task → its place among a worker's own, or among the shared ones
-  std::int32_t own = 0;              // tasks a worker and iteration
-  std::int32_t shared = 0;           // shared tasks an iteration
-  std::int64_t an_iteration = 0;     // tasks an iteration in all
+  std::vector<std::int32_t> place;  // template task → its place among a worker's own, or among the shared ones
+  std::int32_t own = 0;             // tasks a worker and iteration
+  std::int32_t shared = 0;          // shared tasks an iteration
+  std::int64_t an_iteration = 0;    // tasks an iteration in all
   std::int64_t number(std::int32_t task, bool of_worker, std::int32_t workers, std::int32_t worker,
                       std::int32_t iteration) const {
     const std::int64_t begin = iteration * an_iteration;

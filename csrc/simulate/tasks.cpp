@@ -271,8 +271,6 @@ class Run {
 
 }  // namespace
 
-Timeline run(const TaskGraph& graph) {
-  return Run(graph).run();
-}
+Timeline run(const TaskGraph& graph) { return Run(graph).run(); }
 
 }  // namespace pycomm

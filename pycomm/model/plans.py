@@ -1,7 +1,8 @@
 """Bucket plans: which gradients travel in one message. No tensor is split, no types are mixed.
 
-A plan is a tuple of buckets, a bucket a tuple of places in the given sequence of gradients, which must stand in the
-order they appear. A bucket can leave when its last gradient is ready; buckets leave in the order of the plan.
+A plan is a tuple of buckets, a bucket a tuple of places in the given sequence of gradients, which must stand
+in the order they appear. A bucket can leave when its last gradient is ready; buckets leave in the order of
+the plan.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pycomm.model.gradients import Gradient, check_order
 from pycomm.trace.trace import check_bytes, check_time
 
 Plan = tuple[tuple[int, ...], ...]
-Cost = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # bytes of a message -> seconds, element by element
+Cost = Callable[
+    [NDArray[np.float64]], NDArray[np.float64]
+]  # bytes of a message -> seconds, element by element
 
 MIB = 1 << 20
 
@@ -42,8 +45,8 @@ def horovod(
     """Tensor fusion: at every tick of the cycle the ready tensors are packed, up to the threshold a bucket.
 
     A tensor that does not fit, or has another type, is passed over as long as bucket and passed-over tensors
-    together stay within the threshold; it then opens a later bucket of the same tick. A tensor above the threshold
-    travels alone. Ticks are counted from the start of the backward pass.
+    together stay within the threshold; it then opens a later bucket of the same tick. A tensor above the
+    threshold travels alone. Ticks are counted from the start of the backward pass.
 
     Source: Horovod docs/tensor-fusion.rst and horovod/common/controller.cc, FuseResponses.
     """
@@ -62,7 +65,9 @@ def horovod(
     return tuple(plan)
 
 
-def _fuse(gradients: Sequence[Gradient], waiting: list[int], threshold: int) -> tuple[tuple[int, ...], list[int]]:
+def _fuse(
+    gradients: Sequence[Gradient], waiting: list[int], threshold: int
+) -> tuple[tuple[int, ...], list[int]]:
     first, rest = waiting[0], waiting[1:]
     bucket, size, passed_over, left = [first], gradients[first].bytes, 0, []
     for place, index in enumerate(rest):
@@ -84,8 +89,8 @@ def pytorch_ddp(
 ) -> Plan:
     """DistributedDataParallel: a bucket closes once it holds at least its limit; the first limit is smaller.
 
-    Each type fills buckets of its own, each with its own small first one. Buckets stand in the order of their first
-    gradient.
+    Each type fills buckets of its own, each with its own small first one. Buckets stand in the order of their
+    first gradient.
 
     Source: PyTorch torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size.
     """
@@ -111,8 +116,8 @@ def pytorch_ddp(
 
 
 def mg_wfbp_greedy(gradients: Sequence[Gradient], cost: Cost, start_up_s: float) -> Plan:
-    """Merge a bucket with the next gradient if that is ready before the bucket could start, or if waiting for it
-    costs less than the start-up it saves.
+    """Merge a bucket with the next gradient if that is ready before the bucket could start, or if waiting for
+    it costs less than the start-up it saves.
 
     `cost(bytes)` is the time of one message, `start_up_s` the part of it that does not grow with the size.
     Source: MG-WFBP, arXiv 1811.11141, algorithm 1.
@@ -139,8 +144,8 @@ def mg_wfbp_greedy(gradients: Sequence[Gradient], cost: Cost, start_up_s: float)
 def optimal(gradients: Sequence[Gradient], cost: Cost) -> Plan:
     """The grouping of neighbours that ends communication first, by dynamic programming, in O(n²).
 
-    F(j) = min over i of max(F(i), ready(j)) + cost(bytes i+1..j), where a group holds one type. Of equally good
-    groupings the one whose last group is largest.
+    F(j) = min over i of max(F(i), ready(j)) + cost(bytes i+1..j), where a group holds one type. Of equally
+    good groupings the one whose last group is largest.
     """
     check_order(gradients)
     count = len(gradients)
@@ -165,7 +170,8 @@ def optimal(gradients: Sequence[Gradient], cost: Cost) -> Plan:
 
 
 def end_of_communication(gradients: Sequence[Gradient], plan: Plan, cost: Cost) -> float:
-    """When the last bucket is done, in seconds after the start of backward, on one channel in the plan's order.
+    """When the last bucket is done, in seconds after the start of backward, on one channel in the plan's
+    order.
 
     Raises UsageError unless the plan holds every gradient once.
     """

@@ -1,7 +1,8 @@
 """ASTRA-sim 1.0's workload: a layer table in cycles, backward split in input gradient and weight gradient.
 
 First line the parallelism (`DATA`), second the layer count, then a row a layer: name, -1, forward cycles,
-collective, bytes, input-gradient cycles, collective, bytes, weight-gradient cycles, collective, bytes, update delay.
+collective, bytes, input-gradient cycles, collective, bytes, weight-gradient cycles, collective, bytes, update
+delay.
 
 Source: github astra-sim/astra-sim, branch ASTRA-sim-1.0.
 """
@@ -39,7 +40,12 @@ def read(path: str | Path) -> Trace:
                 raise lines.fail(f"{len(row)} columns, 12 wanted")
             forward, input_gradient, weight_gradient, update = (
                 lines.number_of(row[column], what) * _SECONDS_PER_CYCLE
-                for column, what in ((2, "forward"), (5, "input gradient"), (8, "weight gradient"), (11, "update"))
+                for column, what in (
+                    (2, "forward"),
+                    (5, "input gradient"),
+                    (8, "weight gradient"),
+                    (11, "update"),
+                )
             )
             size = lines.whole(row[10], "weight-gradient bytes")
             layers.append(

@@ -1,8 +1,8 @@
 """B-Caffe's log: one row a learnable tensor, backward and communication time in microseconds.
 
-Row: `[param_id, size, compute_time, communication_time(, merged_time)]`, `size` in float32 elements. A layer's
-weight and bias rows repeat its backward time, so equal neighbours are one layer. A log may hold several blocks of
-rows; the last one counts. Forward, input, copy and update times are not in it.
+Row: `[param_id, size, compute_time, communication_time(, merged_time)]`, `size` in float32 elements. A
+layer's weight and bias rows repeat its backward time, so equal neighbours are one layer. A log may hold
+several blocks of rows; the last one counts. Forward, input, copy and update times are not in it.
 
 Source: github hclhkbu/B-Caffe, distributed.cpp; format as told in the README of its logs.
 """

@@ -17,11 +17,12 @@ def calibrate(
     update_s: float = 0.0,
     batch: int | None = None,
 ) -> Trace:
-    """`trace` with the unknown times set so that one worker's iteration, all stages in turn, lasts `iteration_s`.
+    """`trace` with the unknown times set so that one worker's iteration, all stages in turn, lasts
+    `iteration_s`.
 
-    Input, copy and update times that the trace lacks take the given values; what is then left of the iteration is
-    forward time, spread over the layers in proportion to their backward time. Raises UsageError if nothing is left
-    or if the forward times are known and do not leave anything to calibrate.
+    Input, copy and update times that the trace lacks take the given values; what is then left of the
+    iteration is forward time, spread over the layers in proportion to their backward time. Raises UsageError
+    if nothing is left or if the forward times are known and do not leave anything to calibrate.
     """
     known = replace(
         trace,
@@ -35,15 +36,15 @@ def calibrate(
     stages_s = (known.input_s or 0.0) + (known.copy_s or 0.0) + (known.update_s or 0.0)
     left_s = iteration_s - stages_s - trace.backward_s - trace.forward_s
     if left_s < 0:
-        raise UsageError(f"trace {trace.name}: its parts already take longer than the iteration of {iteration_s} s")
+        raise UsageError(
+            f"trace {trace.name}: its parts already take longer than the iteration of {iteration_s} s"
+        )
     unknown = [layer for layer in trace.layers if layer.forward_s is None]
     weight = sum(layer.backward_s for layer in unknown)
     layers = tuple(
         layer
         if layer.forward_s is not None
-        else replace(
-            layer, forward_s=left_s * (layer.backward_s / weight if weight else 1.0 / len(unknown))
-        )
+        else replace(layer, forward_s=left_s * (layer.backward_s / weight if weight else 1.0 / len(unknown)))
         for layer in trace.layers
     )
     return replace(known, layers=layers)

@@ -9,7 +9,8 @@ from pycomm.errors import UsageError
 
 
 class Lines:
-    """Iterates over (line number from 1, text without the line's end); `fail` raises about the current line."""
+    """Iterates over (line number from 1, text without the line's end); `fail` raises about the current
+    line."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -1,9 +1,9 @@
 """The project's own trace format: JSON lines, one object a line, times in seconds and sizes in bytes.
 
-First line  {"trace": NAME, "schema": 1, "batch": …, "device": …, "input_s": …, "copy_s": …, "update_s": …, "source": …}
-then        {"layer": NAME, "forward_s": …, "backward_s": …, "input_gradient_s": …, "tensors": [[NAME, BYTES, DTYPE], …]}
-last        {"edges": [[FROM, TO], …]}   only where the graph branches; places count layers from 0
-A time that is not known is left out or null.
+First line  {"trace": NAME, "schema": 1, "batch": …, "device": …, "input_s": …, "copy_s": …, "update_s": …,
+"source": …} then        {"layer": NAME, "forward_s": …, "backward_s": …, "input_gradient_s": …, "tensors":
+[[NAME, BYTES, DTYPE], …]} last        {"edges": [[FROM, TO], …]}   only where the graph branches; places
+count layers from 0 A time that is not known is left out or null.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
         )
     if trace.edges:
         lines.append({"edges": [list(edge) for edge in trace.edges]})
-    Path(path).write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8")
+    Path(path).write_text(
+        "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8"
+    )
 
 
 def read(path: str | Path) -> Trace:

@@ -12,8 +12,8 @@ def forward_order(
 ) -> tuple[list[str], tuple[tuple[int, int], ...]]:
     """`names` sorted so that edges point forward, and the edges as pairs of places in that order.
 
-    Of several possible orders the one nearest to the given order of names. Raises UsageError that names the layers
-    of a cycle.
+    Of several possible orders the one nearest to the given order of names. Raises UsageError that names the
+    layers of a cycle.
     """
     place = {name: index for index, name in enumerate(names)}
     waiting_for = [0] * len(names)

@@ -1,6 +1,7 @@
 """A latency table of the OSU micro-benchmarks: `size_bytes  average_microseconds`, # begins a comment.
 
-Some logs prefix each row with the node count and a comma. Not a trace but a measured cost: see `pycomm.model`.
+Some logs prefix each row with the node count and a comma. Not a trace but a measured cost: see
+`pycomm.model`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """PipeDream's profile: a graph of operators with forward and backward time in milliseconds, sizes in bytes.
 
-`nodeK -- Operator(...) -- forward_compute_time=…, backward_compute_time=…, activation_size=…, parameter_size=…`,
-then tab-indented edges `nodeA -- nodeB`. The node `Input` carries the time to load a batch.
+`nodeK -- Operator(...) -- forward_compute_time=…, backward_compute_time=…, activation_size=…,
+parameter_size=…`, then tab-indented edges `nodeA -- nodeB`. The node `Input` carries the time to load a
+batch.
 
 Source: github msr-fiddle/pipedream, graph/graph.py.
 """
@@ -61,7 +62,9 @@ def read(path: str | Path) -> Trace:
             name=f"{name}:{nodes[name].operator.split('(')[0]}",
             forward_s=0.0 if index in inputs else nodes[name].forward_s,
             backward_s=nodes[name].backward_s,
-            tensors=(Tensor(name=f"{name}.parameters", bytes=nodes[name].bytes),) if nodes[name].bytes else (),
+            tensors=(Tensor(name=f"{name}.parameters", bytes=nodes[name].bytes),)
+            if nodes[name].bytes
+            else (),
         )
         for index, name in enumerate(names)
     )

@@ -1,8 +1,8 @@
 """A plain table with the columns Id, Name, Forward, Backward, Comm and Size: one row a layer.
 
-Times are microseconds, Size is bytes; columns are split at commas, tabs or runs of blanks; lines that begin with #
-are comments. The columns are those of the layer-wise traces published with arXiv 1805.03812. `Comm`, the measured
-aggregation of the layer, is not part of a trace: `read_communication` returns it.
+Times are microseconds, Size is bytes; columns are split at commas, tabs or runs of blanks; lines that begin
+with # are comments. The columns are those of the layer-wise traces published with arXiv 1805.03812. `Comm`,
+the measured aggregation of the layer, is not part of a trace: `read_communication` returns it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def read(path: str | Path) -> Trace:
         )
         for name, forward, backward, _, size in rows
     )
-    return Trace(name=Path(path).stem, layers=layers, input_s=input_s, source=f"layer table {Path(path).name}")
+    return Trace(
+        name=Path(path).stem, layers=layers, input_s=input_s, source=f"layer table {Path(path).name}"
+    )
 
 
 def read_communication(path: str | Path) -> tuple[float, ...]:

@@ -25,8 +25,8 @@ class Tensor:
 class Layer:
     """One layer (or operator): its computing times in seconds, and the tensors it learns.
 
-    `backward_s` is the whole backward time; `input_gradient_s` is the share of it spent on the gradient handed
-    on to the layer before, None where the source does not split it.
+    `backward_s` is the whole backward time; `input_gradient_s` is the share of it spent on the gradient
+    handed on to the layer before, None where the source does not split it.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Layer:
 class Trace:
     """One worker's iteration. `edges` are pairs of layer indices, empty for a chain.
 
-    `input_s` reads and decodes a batch, `copy_s` copies it to the device, `update_s` applies the gradients; None
-    where the source does not say. `batch` is samples a worker.
+    `input_s` reads and decodes a batch, `copy_s` copies it to the device, `update_s` applies the gradients;
+    None where the source does not say. `batch` is samples a worker.
     """
 
     name: str
@@ -90,7 +90,8 @@ class Trace:
 
 
 def check_time(value: float, what: str) -> float:
-    """`value` as a float, if it can be a duration. Raises UsageError for a bool, a negative, an inf or a NaN."""
+    """`value` as a float, if it can be a duration. Raises UsageError for a bool, a negative, an inf or a
+    NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"{what} is {value!r}, not a number")
     if not math.isfinite(value) or value < 0:

@@ -40,7 +40,7 @@ def inception_v3() -> ModelTable:
         name="inception-v3",
         layers=tuple(stack.layers),
         sample="image 3 x 299 x 299",
-        source="arXiv 1512.00567; 23,834,568 parameters (torchvision inception_v3 without its auxiliary head)",
+        source="arXiv 1512.00567; 23,834,568 parameters (torchvision inception_v3, no auxiliary head)",
     )
 
 

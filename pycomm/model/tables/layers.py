@@ -1,9 +1,9 @@
 """A model as a table: each layer's learnable tensors and its arithmetic per sample.
 
-FLOPs count a multiply and an add as two. A layer's backward pass makes the gradient of its weights and, unless it
-is the first, that of its input: each costs as much as the forward pass (Goodfellow, Bengio & Courville, Deep
-Learning, 6.5). Normalisation, activation and pooling count one operation an element where they have parameters,
-else nothing: they are bound by memory and small beside the products.
+FLOPs count a multiply and an add as two. A layer's backward pass makes the gradient of its weights and,
+unless it is the first, that of its input: each costs as much as the forward pass (Goodfellow, Bengio &
+Courville, Deep Learning, 6.5). Normalisation, activation and pooling count one operation an element where
+they have parameters, else nothing: they are bound by memory and small beside the products.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class Stack:
         """Continue from another activation: the start of a branch, or the concatenation after it."""
         self.channels, self.height, self.width = at
 
-    def add(self, name: str, tensors: Iterable[tuple[str, Shape]], flops: int, *, to_input: bool = True) -> None:
+    def add(
+        self, name: str, tensors: Iterable[tuple[str, Shape]], flops: int, *, to_input: bool = True
+    ) -> None:
         """A layer; `to_input` False for one that hands no gradient on (the first, or a table look-up)."""
         self.layers.append(
             ModelLayer(

@@ -1,7 +1,7 @@
 """BERT-Base, BERT-Large (Devlin et al., arXiv 1810.04805) and GPT-2 (Radford et al. 2019, 12 layers).
 
-The sequence length only moves FLOPs, not parameters. Attention adds, per position, a product with the keys and one
-with the values: 4 · length · width FLOPs, counted with the block's output projection.
+The sequence length only moves FLOPs, not parameters. Attention adds, per position, a product with the keys
+and one with the values: 4 · length · width FLOPs, counted with the block's output projection.
 """
 
 from __future__ import annotations
