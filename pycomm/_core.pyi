@@ -105,3 +105,69 @@ class PackPlan:
     def offsets(self) -> list[int]: ...
     def pack(self, buffer: Array, tensors: Sequence[Array], factor: float) -> None: ...
     def unpack(self, buffer: Array, tensors: Sequence[Array], factor: float) -> None: ...
+class TaskGraph:
+    def __init__(
+        self,
+        *,
+        duration_s: npt.ArrayLike,
+        resource: npt.ArrayLike,
+        priority: npt.ArrayLike,
+        edge_offsets: npt.ArrayLike,
+        edge_targets: npt.ArrayLike,
+        disciplines: Sequence[str],
+    ) -> None: ...
+    @property
+    def tasks(self) -> int: ...
+    @property
+    def duration_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def resource(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def edge_offsets(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def edge_targets(self) -> npt.NDArray[np.int32]: ...
+
+class Timeline:
+    @property
+    def start_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def finish_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def cause(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def cycle(self) -> list[int]: ...
+
+class TaskTemplate:
+    def __init__(self) -> None: ...
+    def add_resource(self, scope: str, discipline: str = "arrival", scaled: bool = False) -> int: ...
+    def add_task(
+        self, duration_s: float, resource: int = -1, of_worker: bool = True, priority: int = 0
+    ) -> int: ...
+    def add_edge(self, source: int, target: int, later: int = 0) -> None: ...
+    def number(self, task: int, workers: int, worker: int, iteration: int) -> int: ...
+    def expand(
+        self,
+        *,
+        workers: int = 1,
+        iterations: int = 1,
+        workers_per_host: int = 1,
+        slowness: Sequence[float] = (),
+    ) -> TaskGraph: ...
+
+def run_tasks(graph: TaskGraph) -> Timeline: ...
+def simulate_schedule(
+    *,
+    algorithm: str,
+    ranks: int,
+    counts: Sequence[int],
+    between: Sequence[tuple[float, float, float]],
+    inside: Sequence[tuple[float, float, float]] = (),
+    gamma_s_per_byte: float = 0.0,
+    alpha_occupies_port: bool = False,
+    hosts: Sequence[int] = (),
+    options: Mapping[str, int] = ...,
+    segments: int = 1,
+    lanes: int = 1,
+    element_bytes: int = 4,
+    align: int = 1,
+) -> list[tuple[list[float], list[int], list[int]]]: ...

@@ -12,6 +12,9 @@ from pycomm.errors import Error, UsageError
 # name: (module of ``command``, what it does)
 COMMANDS: Final = {
     "bench": ("pycomm.cli.bench", "Measure a collective operation over sizes, algorithms and backends."),
+    "fit": ("pycomm.cli.fit", "Latency and bandwidth behind measured all-reduces, with confidence intervals."),
+    "predict": ("pycomm.cli.predict", "The iteration time on N workers, and what holds it back."),
+    "validate": ("pycomm.cli.validate", "Predicted against measured on published runs."),
     "info": ("pycomm.cli.info", "Say what this build and this machine can do, and what is missing and why."),
 }
 

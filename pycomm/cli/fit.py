@@ -1,0 +1,65 @@
+"""`pycomm fit`: latency and bandwidth behind measured all-reduces, with confidence intervals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from pycomm.cli.listing import FORMATS, render
+from pycomm.errors import UsageError
+from pycomm.model.fit import Estimate
+from pycomm.model.measurements import fit_series, read_series, to_record
+from pycomm.units import format_bytes
+
+_HEADINGS = ("series", "from", "latency us", "95 %", "GB/s", "95 %", "residual", "points")
+
+
+@click.command("fit")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("--pieces/--line", default=True, show_default=True, help="Pieces where the data break, or one line.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the fit for pycomm predict --fit.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def command(results: Path, pieces: bool, out: Path | None, format_: str, force: bool) -> None:
+    """Fit latency and bandwidth to the all-reduces of a results file, one fit a series of sizes."""
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists; --force overwrites it")
+    lines: list[list[str]] = []
+    records: list[str] = []
+    for series in read_series(results):
+        if len(series.points) < 3:
+            click.echo(f"skipped: {series.name}: {len(series.points)} sizes, a fit needs 3", err=True)
+            continue
+        fit = fit_series(series, pieces=pieces)
+        records.append(json.dumps(to_record(fit, series), allow_nan=False))
+        for piece in fit.pieces:
+            lines.append(
+                [
+                    series.name,
+                    format_bytes(int(piece.from_bytes)),
+                    f"{piece.latency_s.value * 1e6:.4g}",
+                    _interval(piece.latency_s, 1e6),
+                    _rate(piece.seconds_per_byte.value),
+                    f"{_rate(piece.seconds_per_byte.high)} to {_rate(piece.seconds_per_byte.low)}",
+                    f"{piece.residual:.1%}",
+                    str(piece.points),
+                ]
+            )
+        for warning in fit.warnings:
+            click.echo(f"warning: {series.name}: {warning}", err=True)
+    if not lines:
+        raise UsageError(f"{results}: no series of 3 sizes or more")
+    click.echo(render(format_, _HEADINGS, lines))
+    if out is not None:
+        out.write_text("".join(record + "\n" for record in records), encoding="utf-8")
+
+
+def _interval(estimate: Estimate, scale: float) -> str:
+    return f"{estimate.low * scale:.4g} to {estimate.high * scale:.4g}"
+
+
+def _rate(seconds_per_byte: float) -> str:
+    """Bytes of the all-reduce a second, in GB/s."""
+    return "unbounded" if seconds_per_byte <= 0 else f"{1e-9 / seconds_per_byte:.4g}"

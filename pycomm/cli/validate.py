@@ -1,0 +1,78 @@
+"""`pycomm validate`: predicted against measured on published runs, one table, the mean absolute error a set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pycomm.cli.listing import FORMATS, render
+from pycomm.errors import UsageError
+from pycomm.model.validation import Row, bcaffe, largest_error, mean_error, survey, tf2017
+
+_SETS = ("bcaffe", "survey", "tf2017")
+_HEADINGS = ("set", "case", "measured ms", "predicted ms", "error", "note")
+_WHERE = Path("../shared/traces")
+
+
+@click.command("validate")
+@click.option("--sets", default=",".join(_SETS), show_default=True, help="Which published sets.")
+@click.option("--folder", type=click.Path(path_type=Path), default=_WHERE, show_default=True, help="Where they lie.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True)
+def command(sets: str, folder: Path, format_: str) -> None:
+    """Predict published runs and print the errors.
+
+    Rows marked "calibrated" set the model and do not count. What each set is calibrated on stands in docs/model.md.
+    """
+    wanted = sets.split(",")
+    for name in wanted:
+        if name not in _SETS:
+            raise UsageError(f"--sets: {name!r}: one of {', '.join(_SETS)}")
+    if not folder.is_dir():
+        raise UsageError(f"--folder: {folder} is no folder; it holds the published traces (bcaffe/, …)")
+    lines: list[list[str]] = []
+    summary: list[str] = []
+    for name in wanted:
+        rows, remarks = _set(name, folder)
+        lines += [_line(name, row) for row in rows]
+        for line in dict.fromkeys(row.line for row in rows):
+            summary.append(_summary(name, line, [row for row in rows if row.line == line]))
+        summary += remarks
+    click.echo(render(format_, _HEADINGS, lines))
+    click.echo("\n".join(["", *summary]), err=format_ in ("csv", "json"))
+
+
+def _set(name: str, folder: Path) -> tuple[list[Row], list[str]]:
+    """The set's rows, and remarks on what was fitted."""
+    if name == "bcaffe":
+        return bcaffe.validate(folder / "bcaffe"), []
+    if name == "tf2017":
+        return tf2017.validate(folder / "tf_2017_throughput.csv"), []
+    rows, links = survey.validate(folder / "survey_v100_10gbe.csv")
+    inside, between = links.inside, links.between
+    remarks = [
+        f"survey: fitted on {' and '.join(survey.FITTED)}: inside a node {inside.latency_s * 1e6:.3g} us,"
+        f" {inside.bytes_per_s / 1e9:.3g} GB/s; between nodes {between.latency_s * 1e6:.3g} us,"
+        f" {between.bytes_per_s / 1e9:.3g} GB/s",
+        f"survey: without ByteScheduler-A2A: mean absolute error {mean_error(survey.without_priority_all_reduce(rows)):.1%}",
+        *(
+            f"survey: {case}: rank correlation of the methods {value:.2f}"
+            for case, value in survey.rank_correlations(rows).items()
+        ),
+        f"survey: {survey.MISSED}",
+    ]
+    return rows, remarks
+
+
+def _line(name: str, row: Row) -> list[str]:
+    note = "calibrated" if row.calibrated else row.note
+    label = name if row.line in row.case else f"{name}: {row.line}"
+    return [label, row.case, f"{row.measured_s * 1e3:.1f}", f"{row.predicted_s * 1e3:.1f}", f"{row.error:+.1%}", note]
+
+
+def _summary(name: str, line: str, rows: list[Row]) -> str:
+    count = sum(not row.calibrated for row in rows)
+    return (
+        f"{name}: {line}: mean absolute error {mean_error(rows):.2%} over {count} rows,"
+        f" largest {largest_error(rows):+.1%}"
+    )

@@ -1,0 +1,207 @@
+"""Measured all-reduces from a results file, and the link they were measured on.
+
+An algorithm's time on a plain link is A · α + B · n · β, where A and B are counted by simulating its schedule; so a
+fit of its times at one number of ranks gives α and β, and the simulator takes them to any other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pycomm.errors import UsageError
+from pycomm.model.costs import LatencyBandwidth, Piecewise
+from pycomm.model.fit import Estimate, Fit, FittedPiece, fit_line, fit_pieces
+from pycomm.model.network import Link, Network, link, link_from, simulate
+from pycomm.trace.lines import Lines
+
+_PROBE_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One row of cases: the same all-reduce at growing sizes. `points` are (bytes, median seconds)."""
+
+    backend: str
+    algorithm: str
+    options: str
+    transport: str
+    dtype: str
+    ranks: int
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def name(self) -> str:
+        options = f":{self.options}" if self.options else ""
+        return f"{self.backend} {self.algorithm}{options} {self.transport} {self.dtype} {self.ranks} ranks"
+
+
+def read_series(path: str | Path) -> tuple[Series, ...]:
+    """The all-reduce cases with status ok of a results file, grouped. Raises UsageError with file, line and reason."""
+    lines = Lines(path)
+    groups: dict[tuple[str, str, str, str, str, int], dict[int, float]] = {}
+    for text in lines:
+        if not text.strip():
+            continue
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise lines.fail(f"not JSON: {error.msg}") from None
+        if not isinstance(record, dict) or "record" not in record:
+            raise lines.fail("not a record of a results file")
+        if record["record"] != "case" or record.get("status") != "ok" or record.get("benchmark") != "allreduce":
+            continue
+        try:
+            key = tuple(
+                str(record.get(name) or "") for name in ("backend", "algorithm", "options", "transport", "dtype")
+            )
+            ranks, size, time_s = int(record["ranks"]), int(record["bytes"]), float(record["time_s"]["median"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise lines.fail(f"case without {error}") from None
+        if size > 0:
+            groups.setdefault((*key, ranks), {})[size] = time_s  # type: ignore[index]
+    if not groups:
+        raise lines.fail("no all-reduce with status ok")
+    return tuple(
+        Series(
+            backend=key[0],
+            algorithm=key[1],
+            options=key[2],
+            transport=key[3],
+            dtype=key[4],
+            ranks=key[5],
+            points=tuple(sorted(points.items())),
+        )
+        for key, points in groups.items()
+    )
+
+
+def fit_series(series: Series, *, pieces: bool = True) -> Fit:
+    """The series' fit; see `pycomm.model.fit`."""
+    sizes, times = zip(*series.points, strict=True)
+    return fit_pieces(sizes, times) if pieces else fit_line(sizes, times)
+
+
+def parse_options(text: str) -> dict[str, int]:
+    """`servers=2,dedicated` as a mapping. Raises UsageError."""
+    options: dict[str, int] = {}
+    for item in filter(None, text.split(",")):
+        name, _, value = item.partition("=")
+        if value and not value.isdecimal():
+            raise UsageError(f"option {item!r}: {value!r} is not a whole number")
+        options[name] = int(value) if value else 1
+    return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedLink:
+    """The link behind a fit, and the same at the ends of its confidence intervals."""
+
+    link: Link
+    low: Link
+    high: Link
+    fit: Fit
+    algorithm: str
+    ranks: int
+
+
+def link_behind(fit: Fit, algorithm: str, ranks: int, options: dict[str, int] | None = None) -> FittedLink:
+    """The link on which `algorithm` on `ranks` ranks takes the fitted times.
+
+    Reducing is not told apart from sending: its time goes into the link's time a byte. That is exact for carrying a
+    ring to other rank counts, where both grow alike. Raises UsageError for fewer than 2 ranks.
+    """
+    if ranks < 2:
+        raise UsageError("a link shows only between 2 ranks or more")
+    size = _PROBE_BYTES // ranks * ranks
+    only_latency = Network(between=Link(pieces=((0.0, 1.0, 0.0),)))
+    only_bytes = Network(between=link(0.0, 1.0))
+    starts = simulate(algorithm, ranks, [size], only_latency, options=options)[0].seconds
+    bytes_a_byte = simulate(algorithm, ranks, [size], only_bytes, options=options)[0].seconds / size
+
+    def at(bound: str) -> Link:
+        cost = fit.cost(bound)
+        return link_from(
+            Piecewise(
+                # a message of a start is this share of the buffer
+                breaks=tuple(size * bytes_a_byte / starts for size in cost.breaks),
+                pieces=tuple(
+                    LatencyBandwidth(piece.latency_s / starts, piece.seconds_per_byte / bytes_a_byte)
+                    for piece in cost.pieces
+                ),
+            ),
+            source=f"fitted: {algorithm} on {ranks} ranks",
+        )
+
+    return FittedLink(link=at("value"), low=at("low"), high=at("high"), fit=fit, algorithm=algorithm, ranks=ranks)
+
+
+def to_record(fit: Fit, series: Series) -> dict[str, Any]:
+    """The fit as one JSON line of a fit file."""
+    return {
+        "record": "fit",
+        "algorithm": series.algorithm,
+        "options": series.options,
+        "backend": series.backend,
+        "transport": series.transport,
+        "dtype": series.dtype,
+        "ranks": series.ranks,
+        "pieces": [
+            {
+                "from_bytes": piece.from_bytes,
+                "latency_s": vars(piece.latency_s),
+                "seconds_per_byte": vars(piece.seconds_per_byte),
+                "residual": piece.residual,
+                "points": piece.points,
+            }
+            for piece in fit.pieces
+        ],
+        "mean_error": fit.mean_error,
+        "largest_error": fit.largest_error,
+        "warnings": list(fit.warnings),
+    }
+
+
+def read_fitted(path: str | Path) -> tuple[tuple[str, int, dict[str, int], Fit], ...]:
+    """(algorithm, ranks, options, fit) of a fit file, or of a results file, which is fitted first."""
+    lines = Lines(path)
+    found: list[tuple[str, int, dict[str, int], Fit]] = []
+    for text in lines:
+        if '"fit"' not in text:
+            continue
+        try:
+            record = json.loads(text)
+            pieces = tuple(
+                FittedPiece(
+                    float(piece["from_bytes"]),
+                    Estimate(**piece["latency_s"]),
+                    Estimate(**piece["seconds_per_byte"]),
+                    float(piece["residual"]),
+                    int(piece["points"]),
+                )
+                for piece in record["pieces"]
+            )
+            fit = Fit(pieces, record["mean_error"], record["largest_error"], tuple(record["warnings"]))
+            found.append((record["algorithm"], int(record["ranks"]), parse_options(record["options"]), fit))
+        except (KeyError, TypeError, ValueError) as error:
+            raise lines.fail(f"no fit record: {error}") from None
+    if not found:
+        return tuple(
+            (series.algorithm, series.ranks, parse_options(series.options), fit_series(series))
+            for series in read_series(path)
+        )
+    return tuple(found)
+
+
+def choose(
+    fitted: Sequence[tuple[str, int, dict[str, int], Fit]], algorithm: str
+) -> tuple[str, int, dict[str, int], Fit]:
+    """The fit of that algorithm at most ranks; else of the first one the simulator can turn into a link."""
+    usable = [one for one in fitted if one[1] >= 2]
+    if not usable:
+        raise UsageError("the fit file holds no fit of 2 ranks or more")
+    same = [one for one in usable if one[0] == algorithm]
+    return max(same or usable[:1], key=lambda one: one[1])
