@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -87,14 +88,18 @@ class Measured:
 
     def __call__(self, sizes: ArrayLike, /) -> Times:
         size = np.asarray(sizes, float)
-        known = np.array(self.points)
+        known = self._known
         inside = np.interp(size, known[:, 0], known[:, 1])
         above = known[-1, 1] + (size - known[-1, 0]) * self._slope
         return np.asarray(np.where(size > known[-1, 0], above, inside))
 
-    @property
+    @cached_property
+    def _known(self) -> Times:
+        return np.array(self.points)
+
+    @cached_property
     def _slope(self) -> float:
-        known = np.array(self.points)
+        known = self._known
         upper = known[known[:, 0] >= known[-1, 0] / 2]
         if len(upper) < 2:
             upper = known[-2:]

@@ -110,17 +110,18 @@ def priority(trace: Trace, cost: Cost, settings: Settings) -> Job:
         raise UsageError("partition_bytes must be at least 1")
     iteration = Iteration(trace, settings, channel="priority", update_in_forward=True)
     pieces: dict[int, list[str]] = {}
-    sends: list[tuple[str, float, int]] = []
+    sends: list[tuple[str, float, int]] = []  # name, bytes, layer
     for place, gradient in enumerate(gradients_of(trace)):
         whole, rest = divmod(gradient.bytes, settings.partition_bytes)
         sizes = [float(settings.partition_bytes)] * whole + ([float(rest)] if rest or not whole else [])
-        for number, time_s in enumerate(times_of(cost, np.array(sizes))):
+        for number, size in enumerate(sizes):
             name = f"c{place}.{number}"
             pieces.setdefault(gradient.layer, []).append(name)
-            sends.append((name, float(time_s), gradient.layer))
+            sends.append((name, size, gradient.layer))
+    times = times_of(cost, np.array([size for _, size, _ in sends]))
     iteration.build(lambda layer: [After(name, later=1) for name in pieces.get(layer, ())])
-    for name, time_s, layer in sends:
-        iteration.exchange(name, time_s, [After(f"b{layer}")], priority=layer)
+    for (name, _, layer), time_s in zip(sends, times, strict=True):
+        iteration.exchange(name, float(time_s), [After(f"b{layer}")], priority=layer)
     return iteration.job(marker="b0")
 
 

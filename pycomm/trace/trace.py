@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pycomm.errors import UsageError
 
@@ -39,7 +40,7 @@ class Layer:
     def weight_gradient_s(self) -> float | None:
         return None if self.input_gradient_s is None else self.backward_s - self.input_gradient_s
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return sum(tensor.bytes for tensor in self.tensors)
 
@@ -66,7 +67,7 @@ class Trace:
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(tensor for layer in self.layers for tensor in layer.tensors)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return sum(layer.bytes for layer in self.layers)
 
@@ -74,12 +75,12 @@ class Trace:
     def forward_known(self) -> bool:
         return all(layer.forward_s is not None for layer in self.layers)
 
-    @property
+    @cached_property
     def forward_s(self) -> float:
         """Sum of the forward times that are known."""
         return sum(layer.forward_s or 0.0 for layer in self.layers)
 
-    @property
+    @cached_property
     def backward_s(self) -> float:
         return sum(layer.backward_s for layer in self.layers)
 
