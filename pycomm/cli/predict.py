@@ -243,6 +243,8 @@ def _block(case: _Case, rows: list[Prediction], after: list[Prediction], what_if
             line += [_milliseconds(other.iteration_s), f"{other.iteration_s / row.iteration_s - 1:+.0%}"]
     if format_ in ("csv", "json"):
         headings = ["model", "strategy", "algorithm", *headings]
-        lines = [[case.setup.trace.name, row.strategy, row.algorithm, *line] for row, line in zip(rows, lines, strict=True)]
+        lines = [
+            [case.setup.trace.name, row.strategy, row.algorithm, *line] for row, line in zip(rows, lines, strict=True)
+        ]
     body = render(format_, headings, lines, [row.advice for row in rows])
     return f"{case.title}\n\n{body}" if format_ in ("table", "markdown") else body

@@ -9,6 +9,7 @@ import click
 from pycomm.cli.listing import FORMATS, render
 from pycomm.errors import UsageError
 from pycomm.model.validation import Row, bcaffe, largest_error, mean_error, survey, tf2017
+from pycomm.units import format_rate
 
 _SETS = ("bcaffe", "survey", "tf2017")
 _HEADINGS = ("set", "case", "measured ms", "predicted ms", "error", "note")
@@ -50,11 +51,12 @@ def _set(name: str, folder: Path) -> tuple[list[Row], list[str]]:
         return tf2017.validate(folder / "tf_2017_throughput.csv"), []
     rows, links = survey.validate(folder / "survey_v100_10gbe.csv")
     inside, between = links.inside, links.between
+    rest = survey.without_priority_all_reduce(rows)
     remarks = [
         f"survey: fitted on {' and '.join(survey.FITTED)}: inside a node {inside.latency_s * 1e6:.3g} us,"
-        f" {inside.bytes_per_s / 1e9:.3g} GB/s; between nodes {between.latency_s * 1e6:.3g} us,"
-        f" {between.bytes_per_s / 1e9:.3g} GB/s",
-        f"survey: without ByteScheduler-A2A: mean absolute error {mean_error(survey.without_priority_all_reduce(rows)):.1%}",
+        f" {format_rate(inside.bytes_per_s)} GB/s; between nodes {between.latency_s * 1e6:.3g} us,"
+        f" {format_rate(between.bytes_per_s)} GB/s",
+        f"survey: without ByteScheduler-A2A: mean absolute error {mean_error(rest):.1%}",
         *(
             f"survey: {case}: rank correlation of the methods {value:.2f}"
             for case, value in survey.rank_correlations(rows).items()

@@ -53,9 +53,7 @@ class Piecewise:
 
     def __post_init__(self) -> None:
         if len(self.pieces) != len(self.breaks) + 1:
-            raise UsageError(
-                f"{len(self.breaks)} breaks make {len(self.breaks) + 1} pieces, not {len(self.pieces)}"
-            )
+            raise UsageError(f"{len(self.breaks)} breaks make {len(self.breaks) + 1} pieces, not {len(self.pieces)}")
         if any(after <= before for before, after in zip(self.breaks, self.breaks[1:], strict=False)):
             raise UsageError("breaks must grow")
 

@@ -55,14 +55,15 @@ def read_series(path: str | Path) -> tuple[Series, ...]:
         if record["record"] != "case" or record.get("status") != "ok" or record.get("benchmark") != "allreduce":
             continue
         try:
-            key = tuple(
+            backend, algorithm, options, transport, dtype = (
                 str(record.get(name) or "") for name in ("backend", "algorithm", "options", "transport", "dtype")
             )
             ranks, size, time_s = int(record["ranks"]), int(record["bytes"]), float(record["time_s"]["median"])
         except (KeyError, TypeError, ValueError) as error:
             raise lines.fail(f"case without {error}") from None
         if size > 0:
-            groups.setdefault((*key, ranks), {})[size] = time_s  # type: ignore[index]
+            key = (backend, algorithm, options, transport, dtype, ranks)
+            groups.setdefault(key, {})[size] = time_s
     if not groups:
         raise lines.fail("no all-reduce with status ok")
     return tuple(

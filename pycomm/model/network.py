@@ -132,9 +132,7 @@ _SAMPLES = tuple(1 << power for power in range(10, 31, 2))
 _SEGMENTED = {"tree": (1, 4, 16, 64), "double-tree": (1, 4, 16, 64), "ps": (1, 8)}
 
 
-def algorithm_cost(
-    algorithm: str, ranks: int, network: Network, *, options: dict[str, int] | None = None
-) -> Measured:
+def algorithm_cost(algorithm: str, ranks: int, network: Network, *, options: dict[str, int] | None = None) -> Measured:
     """Seconds of the all-reduce by its size, from simulations at sizes a factor four apart.
 
     Algorithms that pipeline over segments are simulated with several numbers of them, and the best counts, as
@@ -144,10 +142,7 @@ def algorithm_cost(
         return Measured(((0.0, 0.0), (float(_SAMPLES[-1]), 0.0)))
     sizes = [4, *_SAMPLES]
     tried = [
-        [
-            one.seconds
-            for one in simulate(algorithm, ranks, sizes, network, options=options, segments=s, lanes=s)
-        ]
+        [one.seconds for one in simulate(algorithm, ranks, sizes, network, options=options, segments=s, lanes=s)]
         for s in _SEGMENTED.get(algorithm, (1,))
     ]
     best = np.min(tried, axis=0)

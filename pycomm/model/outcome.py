@@ -108,9 +108,7 @@ class Outcome:
         """Begin and end of the spans in which the resource, as this worker sees it, works; merged, in
         order."""
         columns = [
-            self._column(name, worker)
-            for name, of in zip(self.names, self.resources, strict=True)
-            if of == resource
+            self._column(name, worker) for name, of in zip(self.names, self.resources, strict=True) if of == resource
         ]
         starts = self.start_s.reshape(self.iterations, self._an_iteration)[:, columns].ravel()
         finishes = self.finish_s.reshape(self.iterations, self._an_iteration)[:, columns].ravel()
@@ -163,12 +161,8 @@ class Outcome:
         iteration, place = divmod(number, self._an_iteration)
         inside = place < self.workers * len(self.own)
         worker = place // len(self.own) if inside else None
-        index = (
-            self.own[place % len(self.own)] if inside else self.shared[place - self.workers * len(self.own)]
-        )
-        return Visit(
-            self.names[index], worker, iteration, float(self.start_s[number]), float(self.finish_s[number])
-        )
+        index = self.own[place % len(self.own)] if inside else self.shared[place - self.workers * len(self.own)]
+        return Visit(self.names[index], worker, iteration, float(self.start_s[number]), float(self.finish_s[number]))
 
 
 def _merged(starts: Times, finishes: Times) -> tuple[Times, Times]:

@@ -17,9 +17,7 @@ from pycomm.model.gradients import Gradient, check_order
 from pycomm.trace.trace import check_bytes, check_time
 
 Plan = tuple[tuple[int, ...], ...]
-Cost = Callable[
-    [NDArray[np.float64]], NDArray[np.float64]
-]  # bytes of a message -> seconds, element by element
+Cost = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # bytes of a message -> seconds, element by element
 
 MIB = 1 << 20
 
@@ -39,9 +37,7 @@ def one_for_all(gradients: Sequence[Gradient]) -> Plan:
     return tuple(tuple(bucket) for bucket in buckets.values())
 
 
-def horovod(
-    gradients: Sequence[Gradient], *, threshold_bytes: int = 128 * MIB, cycle_s: float = 1e-3
-) -> Plan:
+def horovod(gradients: Sequence[Gradient], *, threshold_bytes: int = 128 * MIB, cycle_s: float = 1e-3) -> Plan:
     """Tensor fusion: at every tick of the cycle the ready tensors are packed, up to the threshold a bucket.
 
     A tensor that does not fit, or has another type, is passed over as long as bucket and passed-over tensors
@@ -65,9 +61,7 @@ def horovod(
     return tuple(plan)
 
 
-def _fuse(
-    gradients: Sequence[Gradient], waiting: list[int], threshold: int
-) -> tuple[tuple[int, ...], list[int]]:
+def _fuse(gradients: Sequence[Gradient], waiting: list[int], threshold: int) -> tuple[tuple[int, ...], list[int]]:
     first, rest = waiting[0], waiting[1:]
     bucket, size, passed_over, left = [first], gradients[first].bytes, 0, []
     for place, index in enumerate(rest):
@@ -84,9 +78,7 @@ def _fuse(
     return tuple(bucket), left
 
 
-def pytorch_ddp(
-    gradients: Sequence[Gradient], *, first_bucket_bytes: int = MIB, bucket_bytes: int = 25 * MIB
-) -> Plan:
+def pytorch_ddp(gradients: Sequence[Gradient], *, first_bucket_bytes: int = MIB, bucket_bytes: int = 25 * MIB) -> Plan:
     """DistributedDataParallel: a bucket closes once it holds at least its limit; the first limit is smaller.
 
     Each type fills buckets of its own, each with its own small first one. Buckets stand in the order of their

@@ -35,7 +35,7 @@ class Setup:
     strategy: str = "pytorch-ddp"
     algorithm: str | None = None
     options: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +148,7 @@ def _plan_text(trace: Trace, plan: Plan) -> str:
     return f"{len(plan)} {buckets}, {min(sizes):.3g} to {max(sizes):.3g} MB"
 
 
-def _advice(
-    setup: Setup, workers: int, cost: Cost, period_s: float, bottleneck: str, saved: float, plan: Plan
-) -> str:
+def _advice(setup: Setup, workers: int, cost: Cost, period_s: float, bottleneck: str, saved: float, plan: Plan) -> str:
     """One sentence on what to do, from what each change would bring when simulated."""
     if workers == 1:
         return _alone(setup, bottleneck, saved)
@@ -171,9 +169,7 @@ def _alone(setup: Setup, bottleneck: str, saved: float) -> str:
     return "One worker exchanges nothing: only faster computing helps."
 
 
-def _exposed_saving(
-    setup: Setup, workers: int, cost: Cost, period_s: float, plan: Plan
-) -> list[tuple[float, str]]:
+def _exposed_saving(setup: Setup, workers: int, cost: Cost, period_s: float, plan: Plan) -> list[tuple[float, str]]:
     """(share of the iteration saved, what does it), each simulated or by the recurrence of wait-free backward."""
 
     def saving(other: Job) -> float:

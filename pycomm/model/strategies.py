@@ -60,9 +60,7 @@ def _after_backward(trace: Trace, cost: Cost, settings: Settings, plan: Plan, *,
     return iteration.job()
 
 
-def _overlapped(
-    trace: Trace, cost: Cost, settings: Settings, plan: Plan, *, cycle_s: float | None = None
-) -> Job:
+def _overlapped(trace: Trace, cost: Cost, settings: Settings, plan: Plan, *, cycle_s: float | None = None) -> Job:
     iteration = Iteration(trace, settings)
     iteration.build()
     with_plan(iteration, gradients_of(trace), plan, cost, cycle_s=cycle_s)
@@ -164,9 +162,7 @@ STRATEGIES: dict[str, Strategy] = {
     "naive": Strategy(build=naive, overlaps="nothing", source="arXiv 1805.03812"),
     "prefetch": Strategy(build=prefetched, overlaps="input", source="arXiv 1805.03812"),
     "one-message": Strategy(build=one_message, overlaps="input", source="SyncEASGD, arXiv 1708.02983"),
-    "wfbp": Strategy(
-        build=wfbp, overlaps="input; exchange with backward", source="Poseidon, arXiv 1706.03292"
-    ),
+    "wfbp": Strategy(build=wfbp, overlaps="input; exchange with backward", source="Poseidon, arXiv 1706.03292"),
     "mg-wfbp": Strategy(
         build=mg_wfbp, overlaps="input; merged exchange with backward", source="MG-WFBP, arXiv 1811.11141"
     ),

@@ -171,8 +171,7 @@ def faster(job: Job, resource: str, factor: float = 2.0) -> Job:
     if not factor > 0:
         raise UsageError(f"factor {factor} must be positive")
     tasks = tuple(
-        replace(task, duration_s=task.duration_s / factor) if task.resource == resource else task
-        for task in job.tasks
+        replace(task, duration_s=task.duration_s / factor) if task.resource == resource else task for task in job.tasks
     )
     return replace(job, tasks=tasks)
 

@@ -26,9 +26,7 @@ def write(rows: Sequence[Prediction], path: str | Path, *, title: str, force: bo
     workers = sorted({row.workers for row in rows})
     axes.plot(workers, workers, color="0.7", linestyle="--", label="ideal")
     for label in dict.fromkeys(f"{row.strategy}, {row.algorithm}" for row in rows):
-        line = sorted(
-            (row for row in rows if f"{row.strategy}, {row.algorithm}" == label), key=lambda row: row.workers
-        )
+        line = sorted((row for row in rows if f"{row.strategy}, {row.algorithm}" == label), key=lambda row: row.workers)
         axes.plot([row.workers for row in line], [row.speed_up for row in line], marker="o", label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)

@@ -32,7 +32,9 @@ def events(outcome: Outcome) -> list[dict[str, Any]]:
         thread = resources.index(resource)
         for worker in range(outcome.workers) if index in own else [outcome.workers]:
             used.add((worker, thread))
-            starts, finishes = (times(name, min(worker, outcome.workers - 1)) for times in (outcome.starts, outcome.finishes))
+            starts, finishes = (
+                times(name, min(worker, outcome.workers - 1)) for times in (outcome.starts, outcome.finishes)
+            )
             for iteration, (start_s, finish_s) in enumerate(zip(starts, finishes, strict=True)):
                 if finish_s > start_s:
                     made.append(

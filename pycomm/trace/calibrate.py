@@ -36,9 +36,7 @@ def calibrate(
     stages_s = (known.input_s or 0.0) + (known.copy_s or 0.0) + (known.update_s or 0.0)
     left_s = iteration_s - stages_s - trace.backward_s - trace.forward_s
     if left_s < 0:
-        raise UsageError(
-            f"trace {trace.name}: its parts already take longer than the iteration of {iteration_s} s"
-        )
+        raise UsageError(f"trace {trace.name}: its parts already take longer than the iteration of {iteration_s} s")
     unknown = [layer for layer in trace.layers if layer.forward_s is None]
     weight = sum(layer.backward_s for layer in unknown)
     layers = tuple(

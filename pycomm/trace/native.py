@@ -50,9 +50,7 @@ def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
         )
     if trace.edges:
         lines.append({"edges": [list(edge) for edge in trace.edges]})
-    Path(path).write_text(
-        "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8"
-    )
+    Path(path).write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8")
 
 
 def read(path: str | Path) -> Trace:

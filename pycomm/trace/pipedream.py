@@ -62,9 +62,7 @@ def read(path: str | Path) -> Trace:
             name=f"{name}:{nodes[name].operator.split('(')[0]}",
             forward_s=0.0 if index in inputs else nodes[name].forward_s,
             backward_s=nodes[name].backward_s,
-            tensors=(Tensor(name=f"{name}.parameters", bytes=nodes[name].bytes),)
-            if nodes[name].bytes
-            else (),
+            tensors=(Tensor(name=f"{name}.parameters", bytes=nodes[name].bytes),) if nodes[name].bytes else (),
         )
         for index, name in enumerate(names)
     )

@@ -69,9 +69,7 @@ def read(path: str | Path) -> Trace:
         )
         for name, forward, backward, _, size in rows
     )
-    return Trace(
-        name=Path(path).stem, layers=layers, input_s=input_s, source=f"layer table {Path(path).name}"
-    )
+    return Trace(name=Path(path).stem, layers=layers, input_s=input_s, source=f"layer table {Path(path).name}")
 
 
 def read_communication(path: str | Path) -> tuple[float, ...]:

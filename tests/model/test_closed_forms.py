@@ -15,9 +15,7 @@ from pycomm.trace import Layer, Tensor, Trace
 EXACT = 1e-9
 duration = st.floats(0, 0.05, allow_subnormal=False)
 layer = st.tuples(duration, duration, st.integers(0, 4_000_000))
-layers = st.lists(layer, min_size=1, max_size=12).filter(
-    lambda rows: sum(row[0] + row[1] for row in rows) > 1e-3
-)
+layers = st.lists(layer, min_size=1, max_size=12).filter(lambda rows: sum(row[0] + row[1] for row in rows) > 1e-3)
 stage = st.floats(0, 0.3, allow_subnormal=False)
 PROFILE = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -60,9 +58,7 @@ def end_of_all(rows: list[tuple[float, float, int]], cost: LatencyBandwidth) -> 
 def test_one_worker_does_everything_in_turn(rows, io, h2d, update):
     computing = sum(row[0] + row[1] for row in rows)
     trace = trace_of(rows, io, h2d, update)
-    assert period("single", trace, LatencyBandwidth(0, 0)) == pytest.approx(
-        io + h2d + computing + update, rel=EXACT
-    )
+    assert period("single", trace, LatencyBandwidth(0, 0)) == pytest.approx(io + h2d + computing + update, rel=EXACT)
 
 
 @PROFILE
@@ -92,9 +88,7 @@ def test_wait_free_backward_exposes_what_the_recurrence_says(rows, io, h2d, upda
     trace = trace_of(rows, io, h2d, update)
     forward, backward = sum(row[0] for row in rows), sum(row[1] for row in rows)
     exposed = end_of_all(rows, cost) - backward
-    assert period("wfbp", trace, cost) == pytest.approx(
-        max(io + h2d, forward + backward + exposed + update), rel=EXACT
-    )
+    assert period("wfbp", trace, cost) == pytest.approx(max(io + h2d, forward + backward + exposed + update), rel=EXACT)
     outcome = run(strategy("wfbp").build(trace, cost, Settings()), iterations=32)
     assert outcome.exposed_s() == pytest.approx(exposed, abs=1e-9)
 
@@ -108,16 +102,12 @@ def test_exposure_lies_between_the_first_layers_exchange_and_all_of_it(rows, lat
     exchange = [float(cost(float(size))) for _, _, size in rows]
     assert exchange[0] - 1e-9 <= exposed <= sum(exchange) + 1e-9
     hidden = all(
-        sum(exchange[1:place]) <= sum(row[1] for row in rows[: place - 1])
-        for place in range(2, len(rows) + 1)
+        sum(exchange[1:place]) <= sum(row[1] for row in rows[: place - 1]) for place in range(2, len(rows) + 1)
     )
     if hidden:
         assert exposed == pytest.approx(exchange[0], abs=1e-9)
     elif exposed == pytest.approx(exchange[0], abs=1e-12):
-        slack = [
-            sum(exchange[1:place]) - sum(row[1] for row in rows[: place - 1])
-            for place in range(2, len(rows) + 1)
-        ]
+        slack = [sum(exchange[1:place]) - sum(row[1] for row in rows[: place - 1]) for place in range(2, len(rows) + 1)]
         assert max(slack) < 1e-9
 
 

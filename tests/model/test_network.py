@@ -30,9 +30,7 @@ def known(name: str) -> bool:
 
 
 def network(alpha, beta, gamma, startup) -> Network:
-    return Network(
-        between=Link(pieces=((0.0, alpha, beta),)), gamma_s_per_byte=gamma, alpha_occupies_port=startup
-    )
+    return Network(between=Link(pieces=((0.0, alpha, beta),)), gamma_s_per_byte=gamma, alpha_occupies_port=startup)
 
 
 def seconds(name, ranks, size, net, **options) -> float:
@@ -65,9 +63,7 @@ def test_binomial_tree_is_exact_on_powers_of_two(ranks, blocks, a, b, g, startup
 @given(st.integers(3, 31), st.integers(1, 500), latency, slope, slope, modes)
 def test_binomial_tree_stays_within_its_bound(ranks, blocks, a, b, g, startup):
     n, lg = divisible(ranks, blocks), math.ceil(math.log2(ranks))
-    assert seconds("tree", ranks, n, network(a, b, g, startup)) <= (2 * lg * (a + n * b) + lg * n * g) * (
-        1 + EXACT
-    )
+    assert seconds("tree", ranks, n, network(a, b, g, startup)) <= (2 * lg * (a + n * b) + lg * n * g) * (1 + EXACT)
 
 
 @pytest.mark.skipif(not known("recursive-doubling"), reason="recursive-doubling is not in the registry")
@@ -76,9 +72,7 @@ def test_binomial_tree_stays_within_its_bound(ranks, blocks, a, b, g, startup):
 def test_recursive_doubling_is_exact_on_powers_of_two(ranks, blocks, a, b, g, startup):
     n, lg = divisible(ranks, blocks), int(math.log2(ranks))
     wanted = lg * a + n * lg * (b + g)
-    assert seconds("recursive-doubling", ranks, n, network(a, b, g, startup)) == pytest.approx(
-        wanted, rel=EXACT
-    )
+    assert seconds("recursive-doubling", ranks, n, network(a, b, g, startup)) == pytest.approx(wanted, rel=EXACT)
 
 
 @pytest.mark.skipif(not known("halving-doubling"), reason="halving-doubling is not in the registry")
@@ -91,9 +85,7 @@ def test_halving_doubling_is_exact_at_every_rank_count(ranks, blocks, a, b, g, s
         wanted = 2 * lg * a + 2 * n * share * b + n * share * g
     else:
         wanted = (2 * lg + 2) * a + (2 * share + 2) * n * b + n * (1 + share) * g
-    assert seconds("halving-doubling", ranks, n, network(a, b, g, startup)) == pytest.approx(
-        wanted, rel=EXACT
-    )
+    assert seconds("halving-doubling", ranks, n, network(a, b, g, startup)) == pytest.approx(wanted, rel=EXACT)
 
 
 @PROFILE
@@ -151,9 +143,7 @@ def test_no_rank_beats_the_lower_bounds():
         for name in ("ring", "tree", "mesh", "ps"):
             n = divisible(ranks, 840)
             found = seconds(name, ranks, n, network(a, b, 0, False))
-            assert found >= max(2 * n * (ranks - 1) / ranks * b, math.ceil(math.log2(ranks)) * a) * (
-                1 - EXACT
-            )
+            assert found >= max(2 * n * (ranks - 1) / ranks * b, math.ceil(math.log2(ranks)) * a) * (1 - EXACT)
 
 
 def test_ranks_of_a_host_share_its_card():

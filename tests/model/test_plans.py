@@ -104,9 +104,7 @@ def test_greedy_by_hand():
 
 @PROFILE
 @given(
-    st.lists(
-        st.tuples(st.floats(0, 3), st.integers(0, 50), st.sampled_from([F, F, F, D])), min_size=1, max_size=9
-    ),
+    st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50), st.sampled_from([F, F, F, D])), min_size=1, max_size=9),
     st.floats(0.01, 3),
     st.floats(0, 0.2),
 )
@@ -131,15 +129,11 @@ def test_the_optimum_is_the_best_of_all_groupings(rows, start_up, slope):
 
 @PROFILE
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 5), st.integers(0, 300), st.sampled_from([F, D, "bfloat16"])), max_size=30
-    ),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300), st.sampled_from([F, D, "bfloat16"])), max_size=30),
     st.integers(1, 400),
 )
 def test_every_plan_holds_every_gradient_once_and_one_type_a_bucket(rows, limit):
-    gradients = ready(
-        *((float(time), size, kind) for time, size, kind in sorted(rows, key=lambda row: row[0]))
-    )
+    gradients = ready(*((float(time), size, kind) for time, size, kind in sorted(rows, key=lambda row: row[0])))
     cost = line(1.0, 0.01)
     for plan in (
         one_each(gradients),

@@ -53,16 +53,12 @@ def test_googlenet_for_training_has_the_tensors_of_the_published_log(traces):
 
     # B-Caffe pads a tensor to whole blocks of 64 elements
     padded = [
-        -(-prod(shape) // 64) * 64 * 4
-        for layer in googlenet(auxiliary=True).layers
-        for _, shape in layer.tensors
+        -(-prod(shape) // 64) * 64 * 4 for layer in googlenet(auxiliary=True).layers for _, shape in layer.tensors
     ]
     assert sorted(padded) == sorted(tensor.bytes for tensor in read(traces / "bcaffe/tmpcomm.log").tensors)
 
 
-@pytest.mark.parametrize(
-    ("name", "file"), [("alexnet", "alexnet"), ("vgg16", "vgg16"), ("resnet50", "resnet50")]
-)
+@pytest.mark.parametrize(("name", "file"), [("alexnet", "alexnet"), ("vgg16", "vgg16"), ("resnet50", "resnet50")])
 def test_bytes_are_those_of_the_published_profile(traces, name, file):
     from pycomm.trace import read
 

@@ -80,9 +80,7 @@ def graphs(draw):
     durations = draw(st.lists(st.integers(1, 9).map(float), min_size=tasks, max_size=tasks))
     resources = draw(st.lists(st.integers(-1, len(kinds) - 1), min_size=tasks, max_size=tasks))
     priorities = draw(st.lists(st.integers(0, 3), min_size=tasks, max_size=tasks))
-    pairs = st.tuples(st.integers(0, tasks - 1), st.integers(0, tasks - 1)).filter(
-        lambda pair: pair[0] < pair[1]
-    )
+    pairs = st.tuples(st.integers(0, tasks - 1), st.integers(0, tasks - 1)).filter(lambda pair: pair[0] < pair[1])
     edges = draw(st.lists(pairs, max_size=40, unique=True)) if tasks > 1 else []
     if draw(st.booleans()):
         edges = sorted({*edges, *((task, task + 1) for task in range(tasks - 1))})
@@ -112,9 +110,7 @@ def test_the_same_graph_gives_the_same_bits():
     random = np.random.default_rng(5)
     durations = random.random(400)
     edges = [(a, b) for a, b in random.integers(0, 400, (900, 2)) if a < b]
-    runs = [
-        _core.run_tasks(graph_of(durations, [0, 1] * 200, edges, ["arrival", "priority"])) for _ in range(3)
-    ]
+    runs = [_core.run_tasks(graph_of(durations, [0, 1] * 200, edges, ["arrival", "priority"])) for _ in range(3)]
     assert len({line.finish_s.tobytes() for line in runs}) == 1
 
 
@@ -125,9 +121,7 @@ def test_arrivals_of_one_moment_are_served_by_number():
 
 def test_a_lower_priority_number_goes_first_but_interrupts_nobody():
     # task 0 is served at once; 1 (priority 5) and 2 (priority 1) arrive meanwhile
-    line = _core.run_tasks(
-        graph_of([4, 1, 1, 1], [0, 0, 0, -1], [(3, 1), (3, 2)], ["priority"], [9, 5, 1, 0])
-    )
+    line = _core.run_tasks(graph_of([4, 1, 1, 1], [0, 0, 0, -1], [(3, 1), (3, 2)], ["priority"], [9, 5, 1, 0]))
     assert line.start_s.tolist() == [0, 5, 4, 0]
 
 

@@ -75,9 +75,7 @@ class Stack:
         """Continue from another activation: the start of a branch, or the concatenation after it."""
         self.channels, self.height, self.width = at
 
-    def add(
-        self, name: str, tensors: Iterable[tuple[str, Shape]], flops: int, *, to_input: bool = True
-    ) -> None:
+    def add(self, name: str, tensors: Iterable[tuple[str, Shape]], flops: int, *, to_input: bool = True) -> None:
         """A layer; `to_input` False for one that hands no gradient on (the first, or a table look-up)."""
         self.layers.append(
             ModelLayer(

@@ -24,9 +24,7 @@ def _resnet(depth: int) -> ModelTable:
     for stage, blocks in enumerate(_BLOCKS[depth]):
         width = 64 << stage
         for block in range(blocks):
-            _bottleneck(
-                stack, f"stage{stage + 2}.{block}", width, 2 if stage and not block else 1, first=not block
-            )
+            _bottleneck(stack, f"stage{stage + 2}.{block}", width, 2 if stage and not block else 1, first=not block)
     stack.go_to((stack.channels, 1, 1))
     stack.dense("fc", 1000)
     return ModelTable(

@@ -96,13 +96,7 @@ def validate(folder: Path) -> list[Row]:
         pairs = log[0].merged_s is not None  # that log's rows carry a layer's two tensors
         cost = _line_through(log, pairs)
         logged = _Logged(
-            np.array(
-                [
-                    row.communication_s
-                    for layer in reversed(bcaffe.layers_of(log))
-                    for row in reversed(layer)
-                ]
-            )
+            np.array([row.communication_s for layer in reversed(bcaffe.layers_of(log)) for row in reversed(layer)])
         )
         slowness = _slowness(folder, nodes)
         for line, slow in (("model", slowness), ("plain recurrence", [])):
