@@ -47,17 +47,22 @@ _HOMES = {
     "run": "pycomm.launch",
 }
 
+# Packages that are reached as attributes, imported at first use too.
+_PARTS = ("model", "report", "trace")
+
 
 def __getattr__(name: str) -> typing.Any:
     if name == "_core":
         return _native_module()
+    if name in _PARTS:
+        return importlib.import_module(f"pycomm.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'pycomm' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, *_PARTS})
 
 
 def _native_module() -> typing.Any:

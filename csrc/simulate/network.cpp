@@ -53,8 +53,10 @@ struct LaneState {
   std::int32_t rank = 0, lane = 0;
   std::int32_t segment = 0;
   std::int32_t step = 0;
-  std::int32_t operand = 0;   // how far a combine, or another step that reduces, has come
-  std::int64_t position = 0;  // steps done
+  std::int32_t operand = 0;                            // how far a combine, or another step that reduces, has come
+  std::int64_t position = 0;                           // steps done
+  std::int32_t send_peer = kNone, send_queue = kNone;  // of the last send and receive
+  std::int32_t receive_peer = kNone, receive_queue = kNone;
   bool over = false;
   std::vector<std::pair<std::int64_t, std::int32_t>> waiters;  // position needed, lane that waits
 };
@@ -149,7 +151,7 @@ class Run {
     events_.push({time_s, Kind::lane, state.rank, state.lane, sequence_++, lane});
   }
 
-  Queue& queue(std::int32_t from, std::int32_t to, std::int32_t lane, std::int32_t* number = nullptr) {
+  std::int32_t queue_number(std::int32_t from, std::int32_t to, std::int32_t lane) {
     const std::uint64_t key = (static_cast<std::uint64_t>(from) * at(schedule_.ranks) + at(to)) << 20 | at(lane);
     const auto [found, fresh] = queue_numbers_.try_emplace(key, static_cast<std::int32_t>(queues_.size()));
     if (fresh) {
@@ -157,8 +159,24 @@ class Run {
       if (first_lane_[at(from)] + lane < first_lane_[at(from) + 1])
         queues_.back().sender = first_lane_[at(from)] + lane;
     }
-    if (number) *number = found->second;
-    return queues_[at(found->second)];
+    return found->second;
+  }
+
+  // The queue to, or from, a peer; a lane that stays with one peer finds it at once.
+  std::int32_t to_peer(LaneState& lane, std::int32_t peer) {
+    if (lane.send_peer != peer) {
+      lane.send_peer = peer;
+      lane.send_queue = queue_number(lane.rank, peer, lane.lane);
+    }
+    return lane.send_queue;
+  }
+
+  std::int32_t from_peer(LaneState& lane, std::int32_t peer) {
+    if (lane.receive_peer != peer) {
+      lane.receive_peer = peer;
+      lane.receive_queue = queue_number(peer, lane.rank, lane.lane);
+    }
+    return lane.receive_queue;
   }
 
   bool one_host(std::int32_t a, std::int32_t b) const {
@@ -169,7 +187,7 @@ class Run {
     return network_.hosts.empty() || inside ? rank : schedule_.ranks + network_.hosts[at(rank)];
   }
 
-  void send(const LaneState& lane, const Step& step, double time_s) {
+  void send(LaneState& lane, const Step& step, double time_s) {
     const std::int64_t bytes = bytes_of(step, step.from, lane.segment);
     const auto size = static_cast<double>(bytes);
     const bool inside = one_host(lane.rank, step.peer);
@@ -180,7 +198,8 @@ class Run {
     free_s = start_s + size * piece->beta_s_per_byte + (network_.alpha_occupies_port ? piece->alpha_s : 0.0);
 
     Message message{size, piece->beta_s_per_byte, 0.0, kNone, port(step.peer, inside)};
-    ++queue(lane.rank, step.peer, lane.lane, &message.queue).sent;
+    message.queue = to_peer(lane, step.peer);
+    ++queues_[at(message.queue)].sent;
     const auto number = static_cast<std::int32_t>(messages_.size());
     messages_.push_back(message);
     events_.push({start_s + piece->alpha_s, Kind::head, lane.rank, lane.lane, sequence_++, number});
@@ -203,8 +222,7 @@ class Run {
 
   // Takes the next message of `peer`, if it is there at this time; else the lane will be resumed.
   bool take(std::int32_t number, std::int32_t peer, double time_s) {
-    const LaneState& lane = lanes_[at(number)];
-    Queue& queue = this->queue(peer, lane.rank, lane.lane);
+    Queue& queue = queues_[at(from_peer(lanes_[at(number)], peer))];
     if (queue.first == kNone) {
       queue.reader = number;
       return false;
@@ -219,8 +237,8 @@ class Run {
   }
 
   // The receiver is done with the oldest message it took.
-  void taken(std::int32_t from, const LaneState& lane, double time_s) {
-    Queue& queue = this->queue(from, lane.rank, lane.lane);
+  void taken(std::int32_t from, LaneState& lane, double time_s) {
+    Queue& queue = queues_[at(from_peer(lane, from))];
     ++queue.taken;
     double& end_s = result_.finish_s[at(from)];
     end_s = std::max(end_s, time_s);
@@ -322,7 +340,7 @@ class Run {
           if (!combine(number, step, time_s)) return;
           break;
         case Action::wait: {
-          Queue& queue = this->queue(lane.rank, step.peer, lane.lane);
+          Queue& queue = queues_[at(to_peer(lane, step.peer))];
           queue.sender_waits = queue.taken < queue.sent;
           if (queue.sender_waits) return;
           break;
