@@ -59,16 +59,12 @@ def template(pieces: int) -> _core.TaskTemplate:
 
 def as_lists(graph: _core.TaskGraph) -> tuple[list[float], list[int], list[list[int]], list[int]]:
     offsets, targets = graph.edge_offsets, graph.edge_targets.tolist()
-    edges = [
-        targets[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    ]
+    edges = [targets[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
     waits = np.bincount(graph.edge_targets, minlength=graph.tasks).tolist()
     return graph.duration_s.tolist(), graph.resource.tolist(), edges, waits
 
 
-def heapq_loop(
-    durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]
-) -> list[float]:
+def heapq_loop(durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]) -> list[float]:
     """The plain loop a Python programmer writes: one heap of (time, task) arrivals, resources by their free
     time."""
     ready = [0.0] * len(durations)
@@ -96,9 +92,7 @@ def heapq_loop(
     return finish
 
 
-def simpy_run(
-    durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]
-) -> list[float]:
+def simpy_run(durations: list[float], resources: list[int], edges: list[list[int]], waits: list[int]) -> list[float]:
     """A process a task, a simpy.Resource a resource: the graph as SimPy's documentation would write it."""
     import simpy
 
@@ -126,9 +120,7 @@ def simpy_run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=1024)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--peer-iterations", type=int, default=2)
@@ -144,9 +136,7 @@ def main() -> None:
         graph = pattern.expand(workers=given.workers, iterations=given.iterations)
         built, built_cpu = time.perf_counter(), time.process_time()
         line = _core.run_tasks(graph)
-        kernel_s.append(
-            (time.perf_counter() - begin, built - begin, time.process_time() - cpu, built_cpu - cpu)
-        )
+        kernel_s.append((time.perf_counter() - begin, built - begin, time.process_time() - cpu, built_cpu - cpu))
         tasks, last = graph.tasks, float(line.finish_s.max())
         del graph, line
     best = min(kernel_s, key=lambda row: row[2])
