@@ -6,6 +6,7 @@
 #include "bind/register.hpp"
 #include "cuda/emulator/engine_run.hpp"
 #include "cuda/emulator/litmus.hpp"
+#include "cuda/emulator/pack_run.hpp"
 
 namespace py = pybind11;
 
@@ -21,15 +22,17 @@ using emulator::Outcome;
 // One bytes object a call and rank.
 using Buffers = std::vector<std::vector<py::bytes>>;
 
+std::vector<Bytes> bytes_of(const std::vector<py::bytes>& given) {
+  std::vector<Bytes> result;
+  for (const py::bytes& buffer : given) {
+    const std::string_view view = buffer;
+    result.emplace_back(view.begin(), view.end());
+  }
+  return result;
+}
 std::vector<std::vector<Bytes>> bytes_of(const Buffers& given) {
   std::vector<std::vector<Bytes>> result;
-  for (const auto& call : given) {
-    result.emplace_back();
-    for (const py::bytes& buffer : call) {
-      const std::string_view view = buffer;
-      result.back().emplace_back(view.begin(), view.end());
-    }
-  }
+  for (const auto& call : given) result.push_back(bytes_of(call));
   return result;
 }
 
@@ -111,6 +114,21 @@ PYBIND11_MODULE(_emulator, module) {
     }
     return rows;
   });
+
+  module.def(
+      "attempt_pack",
+      [](const std::string& to, const std::string& from, bool to_buffer, double factor, std::int64_t count,
+         const std::vector<std::int64_t>& begins, const std::vector<py::bytes>& inputs,
+         const std::vector<py::bytes>& expected, int shift, std::uint32_t blocks, std::uint32_t threads,
+         std::uint64_t first_seed, std::uint32_t seeds) {
+        const emulator::PackCase given{dtype_from(to),   dtype_from(from),   to_buffer, factor, count,  begins,
+                                       bytes_of(inputs), bytes_of(expected), shift,     blocks, threads};
+        py::gil_scoped_release release;
+        return emulator::try_pack(given, first_seed, seeds);
+      },
+      py::kw_only(), py::arg("to"), py::arg("from_"), py::arg("to_buffer"), py::arg("factor"), py::arg("count"),
+      py::arg("begins"), py::arg("inputs"), py::arg("expected"), py::arg("shift"), py::arg("blocks"),
+      py::arg("threads"), py::arg("first_seed"), py::arg("seeds"));
 
   py::class_<EngineCase>(module, "EngineCase")
       .def(py::init(&engine_case), py::kw_only(), py::arg("algorithm"), py::arg("options") = Options{},

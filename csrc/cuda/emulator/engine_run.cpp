@@ -172,18 +172,8 @@ std::string run_engine(Machine& machine, const EngineCase& given, std::uint64_t 
 Outcome try_engine(const EngineCase& given, std::uint64_t first, std::uint32_t seeds, Mutation mutation,
                    bool stop_at_failure) {
   Machine machine(first);
-  Outcome outcome;
-  for (std::uint32_t i = 0; i < seeds; ++i) {
-    ++outcome.seeds;
-    std::string failure = run_engine(machine, given, first + i, mutation);
-    if (failure.empty()) continue;
-    if (outcome.failed++ == 0) {
-      outcome.first_failed_seed = first + i;
-      outcome.first_failure = std::move(failure);
-    }
-    if (stop_at_failure) break;
-  }
-  return outcome;
+  return try_seeds(first, seeds, stop_at_failure,
+                   [&](std::uint64_t seed) { return run_engine(machine, given, seed, mutation); });
 }
 
 }  // namespace pycomm::emulator

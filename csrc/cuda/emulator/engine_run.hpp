@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "cuda/emulator/machine.hpp"
+#include "cuda/emulator/outcome.hpp"
 #include "cuda/plan.hpp"
 
 namespace pycomm::emulator {
-
-using Bytes = std::vector<std::uint8_t>;
 
 struct EngineCase {
   device::DevicePlan plan;
@@ -22,13 +21,6 @@ struct EngineCase {
   std::uint64_t first_call = 0;              // as if so many calls had been made before
   std::uint64_t patience = 10'000'000;       // switches
   int silent_rank = -1;                      // a rank that never enters the call; -1: none
-};
-
-struct Outcome {
-  std::uint32_t seeds = 0;  // tried
-  std::uint32_t failed = 0;
-  std::uint64_t first_failed_seed = 0;
-  std::string first_failure;  // what was wrong with it
 };
 
 // One seed. Returns what was wrong, or nothing.
