@@ -7,6 +7,7 @@
 #include "cuda/emulator/engine_run.hpp"
 #include "cuda/emulator/litmus.hpp"
 #include "cuda/emulator/pack_run.hpp"
+#include "cuda/emulator/shot_run.hpp"
 
 namespace py = pybind11;
 
@@ -129,6 +130,34 @@ PYBIND11_MODULE(_emulator, module) {
       py::kw_only(), py::arg("to"), py::arg("from_"), py::arg("to_buffer"), py::arg("factor"), py::arg("count"),
       py::arg("begins"), py::arg("inputs"), py::arg("expected"), py::arg("shift"), py::arg("blocks"),
       py::arg("threads"), py::arg("first_seed"), py::arg("seeds"));
+
+  module.def(
+      "attempt_shot",
+      [](const std::string& shot, const std::string& form, int ranks, int blocks, const std::string& dtype,
+         const std::string& op, bool in_place, const Buffers& inputs, const Buffers& expected, int shift,
+         std::uint32_t threads, std::uint64_t first_call, std::uint64_t patience, int silent_rank,
+         std::uint64_t first_seed, std::uint32_t seeds, const std::string& mutation) {
+        emulator::ShotCase given;
+        given.inputs = bytes_of(inputs);
+        given.expected = bytes_of(expected);
+        given.layout = {shot == "one" ? device::Shot::one : device::Shot::two, form_from(form), ranks, blocks,
+                        static_cast<std::int64_t>(given.inputs.at(0).at(0).size())};
+        given.dtype = dtype_from(dtype);
+        given.op = op_from(op);
+        given.in_place = in_place;
+        given.shift = shift;
+        given.threads = threads;
+        given.first_call = first_call;
+        given.patience = patience;
+        given.silent_rank = silent_rank;
+        const Mutation chosen = mutation_from(mutation);
+        py::gil_scoped_release release;
+        return emulator::try_shot(given, first_seed, seeds, chosen, true);
+      },
+      py::kw_only(), py::arg("shot"), py::arg("form"), py::arg("ranks"), py::arg("blocks"), py::arg("dtype"),
+      py::arg("op"), py::arg("in_place"), py::arg("inputs"), py::arg("expected"), py::arg("shift") = 0,
+      py::arg("threads") = 4, py::arg("first_call") = 0, py::arg("patience") = 10'000'000, py::arg("silent_rank") = -1,
+      py::arg("first_seed") = 0, py::arg("seeds") = 1, py::arg("mutation") = "");
 
   py::class_<EngineCase>(module, "EngineCase")
       .def(py::init(&engine_case), py::kw_only(), py::arg("algorithm"), py::arg("options") = Options{},

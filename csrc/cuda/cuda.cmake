@@ -7,7 +7,8 @@ target_link_libraries(pycomm_device_plan PUBLIC pycomm_native)
 file(GLOB emulator_sources CONFIGURE_DEPENDS csrc/cuda/emulator/*.cpp)
 add_library(pycomm_emulator STATIC EXCLUDE_FROM_ALL ${emulator_sources})
 target_link_libraries(pycomm_emulator PUBLIC pycomm_device_plan)
-set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emulator/pack_kernels.cpp PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas")
+set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emulator/pack_kernels.cpp
+  csrc/cuda/emulator/shot_kernels.cpp PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas")
 
 if(DEFINED SKBUILD OR PYCOMM_PYTHON)
   pybind11_add_module(_emulator csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)

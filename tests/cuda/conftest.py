@@ -111,3 +111,20 @@ def engine_case() -> Callable[..., Any]:
         )
 
     return make
+
+
+@pytest.fixture
+def shot_buffers() -> Callable[..., tuple[list[list[bytes]], list[list[bytes]]]]:
+    """Inputs and results of ``calls`` all-reduces, as bytes: [call][rank]."""
+
+    def make(
+        ranks: int, count: int, calls: int, dtype: str, op: str, *, seed: int
+    ) -> tuple[list[list[bytes]], list[list[bytes]]]:
+        rng = np.random.default_rng(seed)
+        made = []
+        for _ in range(calls):
+            data = [exact_input(rng, dtype, op, count) for _ in range(ranks)]
+            made.append(buffers_of("allreduce", ranks, ranks, 0, op, False, data))
+        return [m.inputs for m in made], [m.expected for m in made]
+
+    return make

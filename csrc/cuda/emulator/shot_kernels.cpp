@@ -1,0 +1,4 @@
+// csrc/cuda/shot.cu compiled by the host compiler.
+#define PYCOMM_EMULATED
+
+#include "cuda/shot.cu"
