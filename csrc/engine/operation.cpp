@@ -39,7 +39,7 @@ Operation::Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void
   if (tmp_elements > 0) tmp_ = memory_->region().allocate(tmp_elements * size_of(call.dtype));
   bases_[index_of(Buffer::tmp)] = static_cast<std::byte*>(tmp_);
   streaming_ = static_cast<std::size_t>(call.count) * size_of(call.dtype) >= kStreamingBytes;
-  contributors_ = call.op == Op::avg ? schedule.workers : 1;
+  contributors_ = call.op == Op::avg ? schedule.workers : 0;
   kernels_ = &kernels(call.dtype, call.op);
   rebind(in, out);
 }
@@ -51,6 +51,7 @@ void Operation::rebind(const void* in, void* out) {
   bases_[index_of(Buffer::out)] = static_cast<std::byte*>(out);
   lanes_.clear();
   inputs_.clear();
+  landings_.clear();
   posting_.clear();
   bind();
 }
@@ -75,7 +76,8 @@ void Operation::bind() {
     LaneTasks& tasks = lanes_.emplace_back();
     const auto steps = program.steps(lane);
     for (std::int32_t segment = lane.first; segment < plan_.schedule.segments; segment += lane.stride) {
-      for (const Step& step : steps) {
+      for (std::size_t index = 0; index < steps.size(); ++index) {
+        const Step& step = steps[index];
         Task task{.action = step.action};
         const Extent extent = plan_.extent(sized_chunk(step), segment);
         task.count = static_cast<std::size_t>(extent.count);
@@ -84,13 +86,15 @@ void Operation::bind() {
           case Action::send:
             task.from = address(step.from, segment);
             task.outbox = &memory_->outbox(step.peer, lane_index);
-            task.posted = task.outbox->reaches(task.from, task.bytes);
+            task.landed = step.landed;
+            task.posted = !task.landed && task.outbox->reaches(task.from, task.bytes);
             if (task.posted) posting_.emplace_back(task.outbox, step.peer);
             break;
           case Action::recv:
           case Action::recv_reduce:
             task.to = address(step.to, segment);
             task.inbox = &memory_->inbox(step.peer, lane_index);
+            task.landed = step.landed;
             break;
           case Action::copy:
           case Action::reduce:
@@ -105,8 +109,16 @@ void Operation::bind() {
               inputs_.push_back(operand.peer < 0 ? Input{nullptr, address(operand.place, segment)}
                                                  : Input{&memory_->inbox(operand.peer, lane_index), nullptr});
             tasks.pointers.resize(std::max(tasks.pointers.size(), static_cast<std::size_t>(step.operands)));
+            fuse_what_follows(task, steps.subspan(index + 1), segment);
+            tasks.outputs.resize(std::max(tasks.outputs.size(), static_cast<std::size_t>(task.landings) + 1));
             break;
-          case Action::scale: task.to = address(step.to, segment); break;
+          case Action::scale:
+            task.to = address(step.to, segment);
+            // Done by the combine ahead of it, or not wanted.
+            if (contributors_ == 0 ||
+                (index > 0 && steps[index - 1].action == Action::combine && steps[index - 1].to == step.to))
+              task.count = 0;
+            break;
           case Action::wait: task.outbox = &memory_->outbox(step.peer, lane_index); break;
           case Action::after: {
             const Lane& other = program.lanes[static_cast<std::size_t>(step.lane)];
@@ -116,7 +128,6 @@ void Operation::bind() {
             break;
           }
         }
-        if (step.action == Action::scale && plan_.call.op != Op::avg) task.count = 0;
         tasks.tasks.push_back(task);
       }
     }
@@ -125,12 +136,27 @@ void Operation::bind() {
   posting_.erase(std::unique(posting_.begin(), posting_.end()), posting_.end());
 }
 
+// A combine also does the division that follows it, and stores for the landed sends behind that.
+void Operation::fuse_what_follows(Task& task, std::span<const Step> following, std::int32_t segment) {
+  task.first_landing = static_cast<std::int32_t>(landings_.size());
+  std::size_t next = 0;
+  const Place place = following.data()[-1].to;
+  if (next < following.size() && following[next].action == Action::scale && following[next].to == place) {
+    task.contributors = contributors_;
+    ++next;
+  }
+  const auto offset = plan_.extent(place.chunk, segment).begin * static_cast<std::int64_t>(size_of(plan_.call.dtype));
+  for (; next < following.size() && following[next].action == Action::send && following[next].from == place; ++next)
+    if (following[next].landed) landings_.push_back({following[next].peer, static_cast<std::ptrdiff_t>(offset)});
+  task.landings = static_cast<std::int32_t>(landings_.size()) - task.first_landing;
+}
+
 void Operation::run() {
   const Board& own = memory_->board(memory_->rank());
   if (own.state.load(std::memory_order_relaxed) != RankState::running)
     throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
   for (LaneTasks& lane : lanes_) lane.next = 0;
-  memory_->enter(signature_, signature_text_);
+  memory_->enter(signature_, signature_text_, bases_[index_of(Buffer::out)]);
   try {
     run_lanes();
   } catch (const SignatureMismatch& mismatch) {
@@ -175,6 +201,12 @@ bool Operation::advance(LaneTasks& lane) {
 bool Operation::attempt(LaneTasks& lane, const Task& task) {
   switch (task.action) {
     case Action::send:
+      if (task.landed) {
+        if (!task.outbox->has_room(0)) return false;
+        task.outbox->claim(0);
+        task.outbox->publish(short_signature_);
+        return true;
+      }
       if (task.posted) {
         if (!task.outbox->has_room(0)) return false;
         task.outbox->post(task.from, short_signature_);
@@ -185,9 +217,9 @@ bool Operation::attempt(LaneTasks& lane, const Task& task) {
       task.outbox->publish(short_signature_);
       return true;
     case Action::recv: {
-      const void* message = task.inbox->peek(task.bytes, short_signature_);
+      const void* message = task.inbox->peek(task.landed ? 0 : task.bytes, short_signature_);
       if (message == nullptr) return false;
-      copy(task.to, message, task.bytes, streaming_);
+      if (!task.landed) copy(task.to, message, task.bytes, streaming_);
       task.inbox->take();
       return true;
     }
@@ -220,9 +252,16 @@ bool Operation::try_combine(LaneTasks& lane, const Task& task) {
     lane.pointers[index] = input.inbox == nullptr ? input.place : input.inbox->peek(task.bytes, short_signature_);
     if (lane.pointers[index] == nullptr && input.inbox != nullptr) return false;
   }
+  lane.outputs[0] = task.to;
+  for (std::int32_t landing = 0; landing < task.landings; ++landing) {
+    const auto& [peer, offset] = landings_[static_cast<std::size_t>(task.first_landing + landing)];
+    std::byte* output = memory_->output_of(peer, signature_);
+    if (output == nullptr) return false;
+    lane.outputs[static_cast<std::size_t>(landing) + 1] = output + offset;
+  }
   lane.ready_inputs = 0;
-  void* outputs[] = {task.to};
-  kernels_->combine(outputs, 1, lane.pointers.data(), task.inputs, task.count, 0, streaming_);
+  kernels_->combine(lane.outputs.data(), task.landings + 1, lane.pointers.data(), task.inputs, task.count,
+                    task.contributors, streaming_);
   for (const Input& input : inputs)
     if (input.inbox != nullptr) input.inbox->take();
   return true;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,14 @@ class Operation final : public Runnable {
   struct Task {
     Action action;
     bool posted = false;       // send: the peer reads `from` in place
+    bool landed = false;       // send, recv: the bytes are there already
     std::int32_t target = -1;  // after: tasks of `lane` that must be done
     std::int32_t lane = -1;
     std::int32_t first_input = 0;  // combine
     std::int32_t inputs = 0;
+    std::int32_t first_landing = 0;  // combine: peers whose output it stores to, besides `to`
+    std::int32_t landings = 0;
+    std::int64_t contributors = 0;  // combine: what to divide by afterwards, 0: nothing
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
     std::size_t count = 0;  // elements
@@ -56,14 +61,21 @@ class Operation final : public Runnable {
     const std::byte* place = nullptr;
   };
 
+  struct Landing {  // of combine
+    int peer;
+    std::ptrdiff_t offset;  // bytes, in the peer's output
+  };
+
   struct LaneTasks {
     std::vector<Task> tasks;
     std::size_t next = 0;           // task to do
     std::int32_t ready_inputs = 0;  // of the combine to do, those seen to have arrived
     std::vector<const void*> pointers;
+    std::vector<void*> outputs;
   };
 
   void bind();
+  void fuse_what_follows(Task& task, std::span<const Step> following, std::int32_t segment);
   void run_lanes();
   bool advance(LaneTasks& lane);  // as far as it goes; whether that was anywhere
   bool attempt(LaneTasks& lane, const Task& task);
@@ -83,6 +95,7 @@ class Operation final : public Runnable {
   const Kernels* kernels_ = nullptr;
   std::vector<LaneTasks> lanes_;
   std::vector<Input> inputs_;
+  std::vector<Landing> landings_;
   std::vector<std::pair<Outbox*, int>> posting_;  // the outboxes with posted messages, and their peers
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/fuse.hpp"
+
 namespace pycomm {
 
 namespace {
@@ -71,6 +73,7 @@ Plan make_plan(const Call& call, int ranks, std::size_t slot_bytes) {
     plan.schedule = build(call.algorithm, shape);
     plan.lanes = shape.lanes;
   }
+  if (call.symmetric) fuse_landings(plan.schedule);
   return plan;
 }
 

@@ -62,7 +62,9 @@ struct Step {
   std::int32_t step = -1;          // after
   std::int32_t first_operand = 0;  // combine: operands [first_operand, first_operand + operands) of the program's pool
   std::int32_t operands = 0;
-  bool landed = false;  // recv: the peer stores into `to` itself, any time after this rank entered the call
+  // recv: the peer stores into `to` itself, any time after this rank entered the call. send: the combine before it has
+  // stored `from` at the peer; the message says so.
+  bool landed = false;
 };
 
 struct Lane {

@@ -89,14 +89,24 @@ bool SharedMemory::reachable(const void* data, std::size_t bytes) const {
   return config_.one_process || config_.regions[static_cast<std::size_t>(rank())]->contains(data, bytes);
 }
 
-void SharedMemory::enter(std::uint64_t signature, const std::string& text) {
+void SharedMemory::enter(std::uint64_t signature, const std::string& text, const void* out) {
   Board& own = board(rank());
   if (own.entry.signature.load(std::memory_order_relaxed) != signature) {
     std::memset(own.call, 0, sizeof own.call);
     text.copy(own.call, sizeof own.call - 1);
     own.entry.signature.store(signature, std::memory_order_relaxed);
   }
+  own.entry.out.store(reinterpret_cast<std::uintptr_t>(out) - reinterpret_cast<std::uintptr_t>(base(rank())),
+                      std::memory_order_relaxed);
   own.entry.number.store(++calls_, std::memory_order_release);
+}
+
+std::byte* SharedMemory::output_of(int peer, std::uint64_t signature) const {
+  const Entry& entry = board(peer).entry;
+  if (entry.number.load(std::memory_order_acquire) != calls_) return nullptr;
+  if (entry.signature.load(std::memory_order_relaxed) != signature) throw SignatureMismatch{peer};
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base(peer)) +
+                                      entry.out.load(std::memory_order_relaxed));
 }
 
 void SharedMemory::barrier() {

@@ -55,8 +55,11 @@ class SharedMemory final : public Transport {
   // Whether every peer can read this memory of this rank.
   bool reachable(const void* data, std::size_t bytes) const;
 
-  // Tells the peers which call this rank is in. `text` is the signature in words.
-  void enter(std::uint64_t signature, const std::string& text);
+  // Tells the peers which call this rank is in, and where its output lies. `text` is the signature in words.
+  void enter(std::uint64_t signature, const std::string& text, const void* out);
+  // The output of a peer that is in the same call and can be reached; null if it has not entered yet. Raises
+  // SignatureMismatch if it is in another call.
+  std::byte* output_of(int peer, std::uint64_t signature) const;
   // Until all ranks are here.
   void barrier();
   // Tells the peers that this rank ends: cleanly, or for a reason that each of them then raises.
