@@ -20,12 +20,12 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 PACKAGE_FILES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find csrc pycomm -type f -not -path '*/__pycache__/*' -not -name '*.so')
-CPP_FILES := $(shell find csrc tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+CPP_FILES := $(shell find csrc tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 # ThreadSanitizer of older compilers fails where the kernel spreads addresses widely.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help install bench test bench-check dist-check lint format native-tests release asan-ubsan tsan clean
+.PHONY: help install bench peers test bench-check dist-check lint format native-tests release asan-ubsan tsan clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -58,6 +58,10 @@ install: $(VENV)/stamp-install ## build pycomm and install it into .venv
 bench: $(VENV)/stamp-install ## sweep all-reduce over local ranks: a table, and results/bench.jsonl
 	@mkdir -p results
 	$(BIN)/pycomm bench allreduce --ranks $(RANKS) $(BENCH_OPTIONS) --out results/bench.jsonl --force
+
+# The peers get environments of their own in build/peers, at the first run. From bench/, where no source of pycomm lies.
+peers: $(VENV)/stamp-install ## all-reduce beside Open MPI, MPICH and gloo, in turn: tables, and results/<machine>/peers.*
+	cd bench && $(CURDIR)/$(BIN)/python -m peers $(PEERS_OPTIONS)
 
 test: $(VENV)/stamp-install $(VENV)/stamp-test ## run all tests, those under mpirun included
 	$(BIN)/pytest $(TEST_OPTIONS)
