@@ -159,6 +159,12 @@ def measure(file: Path | None) -> list[dict[str, object]]:
     return [record for record in records if record["record"] == "case" and record["status"] == "ok"]
 
 
+def microseconds(times: dict[str, float]) -> str:
+    """The median, and how well it is known."""
+    half = (times["ci95_high"] - times["ci95_low"]) / 2 / times["median"]
+    return f"{times['median'] * 1e6:.0f} ± {half:.0%}"
+
+
 def measured_here(file: Path | None) -> list[str]:
     cases = measure(file)
     sizes = sorted({int(str(case["bytes"])) for case in cases})
@@ -173,14 +179,15 @@ def measured_here(file: Path | None) -> list[str]:
                 if (case["algorithm"], case["options"] or "", case["bytes"]) == (algorithm, options, size)
             ]
             times = found[0]["time_s"] if found else None
-            line.append(f"{times['median'] * 1e6:.0f}" if isinstance(times, dict) else "-")
+            line.append(microseconds(times) if isinstance(times, dict) else "-")
         lines.append(line)
     ranks = cases[0]["ranks"]
     return [
         "### The same on this machine",
         "",
         f"All-reduce over shared memory, {ranks} ranks on {os.cpu_count()} cores ({platform.machine()}), median in us"
-        " by bytes: measured here. Ranks outnumber the cores, and memory is the wire: every copy costs all of them.",
+        " by bytes: measured here. Ranks outnumber the cores, and memory is the wire: every copy"
+        " costs all of them. ±: how well the median is known (95 %).",
         "",
         *rows(["algorithm", *(str(size) for size in sizes)], lines),
     ]
