@@ -51,18 +51,21 @@ struct OrderedHalf {
 
   // Flipping the magnitude of the negative ones gives the order, with a NaN at both ends. Adding the number of NaNs at
   // one end wraps that end round to the other.
-  PYCOMM_INLINE static Accumulator unpack(Raw raw) { return flipped((Accumulator)raw) + kTurn; }
+  PYCOMM_INLINE static Accumulator unpack(Raw raw) { return turned(flipped((Accumulator)raw), kTurn); }
   PYCOMM_INLINE static Accumulator unpack_at(const char* from) { return unpack(load(from)); }
   PYCOMM_INLINE static Raw pack(Accumulator a) {
-    return with_canonical_nan<Format::kInfinity, Format::kCanonicalNan>((Raw)flipped(a - kTurn));
+    return with_canonical_nan<Format::kInfinity, Format::kCanonicalNan>((Raw)flipped(turned(a, -kTurn)));
   }
   PYCOMM_INLINE static Accumulator min(Accumulator a, Accumulator b) { return a < b ? a : b; }
   PYCOMM_INLINE static Accumulator max(Accumulator a, Accumulator b) { return a > b ? a : b; }
 
  private:
-  static constexpr std::int16_t kNans = 0x7fff - Format::kInfinity;
-  static constexpr std::int16_t kTurn = kLess ? kNans : -kNans;
+  static constexpr int kNans = 0x7fff - Format::kInfinity;
+  static constexpr int kTurn = kLess ? kNans : -kNans;
 
+  PYCOMM_INLINE static Accumulator turned(Accumulator a, int by) {
+    return (Accumulator)((Vector<std::uint16_t>)a + static_cast<std::uint16_t>(by));
+  }
   PYCOMM_INLINE static Accumulator flipped(Accumulator a) { return a ^ ((a >> 15) & 0x7fff); }
 };
 
