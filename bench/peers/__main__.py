@@ -10,7 +10,7 @@ import click
 from peers.cases import algorithm_of, case_of, describe_run, name_of
 from peers.environments import ROOT, Missing, build_programs
 from peers.group import Lost
-from peers.phases import LINE_BYTES, c_phase, python_phase, sizes_that_fit
+from peers.phases import LINE_BYTES, Setting, c_phase, python_phase, sizes_that_fit
 from peers.roster import MPIS, NAMES, PEERS, Start, c_loop, python_loop
 from peers.summary import sheets, summary
 from peers.surroundings import available_bytes, cache_sizes, folder_name
@@ -108,8 +108,12 @@ def _measure(recorder: Recorder, names: Sequence[str], algorithms: Sequence[str]
         recorder.notes.append(f"{ranks} ranks: {format_bytes(size)} is left out: the groups' buffers do not fit")
     if not fitting:
         return
-    choices = c_phase(in_c, algorithms, ranks, sorted({*fitting, LINE_BYTES}), pace, recorder.reporter("c", ranks))
-    python_phase(in_python, choices, ranks, fitting, pace, recorder.reporter("python", ranks))
+
+    def setting(table: str, measured: Sequence[int]) -> Setting:
+        return Setting(ranks, measured, pace, recorder.reporter(table, ranks), recorder.notes.append)
+
+    choices = c_phase(setting("c", sorted({*fitting, LINE_BYTES})), in_c, algorithms)
+    python_phase(setting("python", fitting), in_python, choices)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

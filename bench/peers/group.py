@@ -101,7 +101,8 @@ class Group:
                     refused = refused or error
         except (EOFError, OSError) as error:
             words = "took too long" if isinstance(error, TimeoutError) else "is gone"
-            raise Lost(f"{self.name}: a rank {words} in {request.line()!r}: {self._last_words()}") from error
+            asked = request.line().decode().strip()
+            raise Lost(f"{self.name}: a rank {words}, asked for {asked!r}: {self._last_words()}") from error
         if refused is not None:
             raise refused
         wrong = [answer.wrong for answer in answers if answer.wrong is not None]

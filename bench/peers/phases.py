@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from peers.group import Group
+from peers.group import Group, Lost
 from peers.roster import Start, start_limits, start_pycomm
-from peers.turns import Contender, Outcome, Pace, measure
+from peers.turns import Contender, Outcome, Pace, Retired, measure
 from pycomm import _core
 
 FLOAT_BYTES: Final = 4
@@ -22,6 +22,17 @@ _MEMORY_SHARE: Final = 0.8
 Report = Callable[[int, Sequence[Outcome]], None]  # bytes, outcomes
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What both phases are told: `report` takes the outcomes of each size, `note` a sentence for the summary."""
+
+    ranks: int
+    sizes: Sequence[int]
+    pace: Pace
+    report: Report
+    note: Callable[[str], None]
+
+
 @dataclass
 class Choices:
     """pycomm's fastest algorithm at each size and kind of buffers, found in the C phase."""
@@ -30,13 +41,20 @@ class Choices:
 
 
 @contextmanager
-def _started(starts: Mapping[str, Start], ranks: int, largest: int) -> Iterator[dict[str, Group]]:
-    """All groups, until they are hung up on. Raises Lost when one does not come up."""
+def _started(setting: Setting, peers: Mapping[str, Start], ours: Mapping[str, Start]) -> Iterator[dict[str, Group]]:
+    """All groups, until they are hung up on; a peer that does not come up is noted. Raises Lost for one of `ours`."""
+    largest = max(setting.sizes) // FLOAT_BYTES
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pycomm-peers-")))
         groups = {}
-        for name, start in starts.items():
-            groups[name] = start(ranks, largest, folder)
+        for name, start in (*peers.items(), *ours.items()):
+            try:
+                groups[name] = start(setting.ranks, largest, folder)
+            except Lost as error:
+                if name in ours:
+                    raise
+                setting.note(f"{setting.ranks} ranks: {error}")
+                continue
             stack.callback(groups[name].stop)
         yield groups
 
@@ -47,27 +65,28 @@ def sizes_that_fit(sizes: Sequence[int], ranks: int, available_bytes: int) -> li
     return [size for size in sizes if size * needed <= available_bytes * _MEMORY_SHARE]
 
 
-def c_phase(
-    peers: Mapping[str, Start], algorithms: Sequence[str], ranks: int, sizes: Sequence[int], pace: Pace, report: Report
-) -> Choices:
-    """C loop against C loop, and the limits. Raises Lost."""
+def c_phase(setting: Setting, peers: Mapping[str, Start], algorithms: Sequence[str]) -> Choices:
+    """C loop against C loop, and the limits. Raises Lost for pycomm and for the limits."""
     choices = Choices()
-    retired: dict[str, str] = {}
-    starts = {**peers, "pycomm": start_pycomm, "limits": start_limits}
-    with _started(starts, ranks, max(sizes) // FLOAT_BYTES) as groups:
-        for size in sizes:
-            contenders = [Contender(peer, groups[peer], ("c",)) for peer in peers]
+    retired: dict[str, Retired] = {}
+    with _started(setting, peers, {"pycomm": start_pycomm, "limits": start_limits}) as groups:
+        own = groups["pycomm"]
+        for size in setting.sizes:
+            contenders = [Contender(peer, groups[peer], ("c",)) for peer in peers if peer in groups]
             contenders += [
-                Contender(f"pycomm {buffers}", groups["pycomm"], tuple(f"c/{buffers}/{name}" for name in algorithms))
+                Contender(f"pycomm {buffers}", own, tuple(f"c/{buffers}/{name}" for name in algorithms), needed=True)
                 for buffers in BUFFERS
             ]
-            contenders += [Contender(limit, groups["limits"], (limit,), limit=True) for limit in _limits(size, ranks)]
-            outcomes = measure(contenders, size // FLOAT_BYTES, pace, _core.clock_tick_ns(), retired)
+            contenders += [
+                Contender(limit, groups["limits"], (limit,), needed=True, limit=True)
+                for limit in _limits(size, setting.ranks)
+            ]
+            outcomes = measure(contenders, size // FLOAT_BYTES, setting.pace, _core.clock_tick_ns(), retired)
             for outcome in outcomes:
-                if outcome.contender.group is groups["pycomm"] and not outcome.reason:
+                if outcome.contender.group is own and not outcome.reason:
                     _, buffers, algorithm = outcome.variant.split("/")
                     choices.algorithms[size, buffers] = algorithm
-            report(size, outcomes)
+            setting.report(size, outcomes)
     return choices
 
 
@@ -76,20 +95,22 @@ def _limits(size: int, ranks: int) -> list[str]:
     return limits + (["line", "roundtrip"] if size == LINE_BYTES and ranks == 2 else [])
 
 
-def python_phase(
-    peers: Mapping[str, Start], choices: Choices, ranks: int, sizes: Sequence[int], pace: Pace, report: Report
-) -> None:
-    """Python against Python. pycomm's native loop takes turns too, for what a call from Python adds. Raises Lost."""
-    retired: dict[str, str] = {}
-    with _started({**peers, "pycomm": start_pycomm}, ranks, max(sizes) // FLOAT_BYTES) as groups:
-        for size in sizes:
-            contenders = [Contender(peer, groups[peer], ("python",)) for peer in peers]
+def python_phase(setting: Setting, peers: Mapping[str, Start], choices: Choices) -> None:
+    """Python against Python. pycomm's native loop takes turns too, for what a call from Python adds.
+
+    Raises Lost for pycomm.
+    """
+    retired: dict[str, Retired] = {}
+    with _started(setting, peers, {"pycomm": start_pycomm}) as groups:
+        for size in setting.sizes:
+            contenders = [Contender(peer, groups[peer], ("python",)) for peer in peers if peer in groups]
             for buffers in BUFFERS:
                 if (size, buffers) not in choices.algorithms:
                     continue
                 rest = f"{buffers}/{choices.algorithms[size, buffers]}"
                 contenders += [
-                    Contender(f"pycomm {buffers} {language}", groups["pycomm"], (f"{language}/{rest}",))
+                    Contender(f"pycomm {buffers} {language}", groups["pycomm"], (f"{language}/{rest}",), needed=True)
                     for language in ("python", "c")
                 ]
-            report(size, measure(contenders, size // FLOAT_BYTES, pace, _core.clock_tick_ns(), retired))
+            tick_ns = _core.clock_tick_ns()
+            setting.report(size, measure(contenders, size // FLOAT_BYTES, setting.pace, tick_ns, retired))

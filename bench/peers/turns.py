@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from peers.group import Group
+from peers.group import Group, Lost
 from peers.wire import Nanoseconds, Refused, Request
 from pycomm.units import NANOSECONDS_A_SECOND, format_bytes
 
@@ -24,13 +24,23 @@ _QUICK_NS: Final = 1_000_000  # faster calls are estimated again once they are w
 class Contender:
     """One column of a table: a group and its ways to do the same; of several the fastest takes the turns.
 
+    Without one that is `needed` there is nothing to compare: its loss ends the run, another's only its own column.
     `limit` marks what is timed beside the all-reduces and does not decide how long their samples are.
     """
 
     name: str
     group: Group
     variants: tuple[str, ...]
+    needed: bool = False
     limit: bool = False
+
+
+@dataclass(frozen=True)
+class Retired:
+    """Why a contender is asked no more: too slow, or `lost`."""
+
+    reason: str
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ class _Entry:
     estimates_ns: dict[str, float] = field(default_factory=dict)  # of one call, by variant
     wrong: dict[str, int | None] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    retired: str = ""
+    retired: Retired | None = None
     variant: str = ""
     warmup: int = 0
     rounds: list[Nanoseconds] = field(default_factory=list)
@@ -91,13 +101,19 @@ class _Entry:
             self.estimates_ns.pop(request.variant, None)
             self.refused[request.variant] = str(error)
             return None
+        except Lost as error:
+            if self.contender.needed:
+                raise
+            self.estimates_ns.clear()
+            self.retired = Retired(str(error), lost=True)
+            return None
         if request.check:
             self.wrong[request.variant] = wrong
         return samples_ns
 
     def outcome(self, batch: int) -> Outcome:
         if self.retired:
-            return Outcome(self.contender, reason=self.retired, skipped=True)
+            return Outcome(self.contender, reason=self.retired.reason, skipped=not self.retired.lost)
         if not self.rounds or not self.alive:
             return Outcome(self.contender, self.variant, reason="; ".join(self.refused.values()), refused=self.refused)
         return Outcome(
@@ -127,18 +143,16 @@ def samples_for(seconds: float, estimate_ns: float, batch: int) -> int:
 
 
 def measure(
-    contenders: Sequence[Contender], count: int, pace: Pace, tick_ns: float, retired: dict[str, str]
+    contenders: Sequence[Contender], count: int, pace: Pace, tick_ns: float, retired: dict[str, Retired]
 ) -> list[Outcome]:
     """All contenders at one size, in the order given; `retired` holds who is left out and why, and may grow.
 
-    Raises Lost when a group stops answering.
+    Raises Lost when a group that is needed stops answering.
     """
-    entries = [_Entry(contender, retired=retired.get(contender.name, "")) for contender in contenders]
+    entries = [_Entry(contender, retired=retired.get(contender.name)) for contender in contenders]
     for entry in entries:
-        if not entry.retired:
+        if entry.retired is None:
             _check_and_estimate(entry, count, pace)
-        if entry.retired:
-            retired[entry.contender.name] = entry.retired
     estimates = [min(entry.estimates_ns.values()) for entry in entries if entry.alive and not entry.contender.limit]
     batch = batch_for(min(estimates, default=NANOSECONDS_A_SECOND), tick_ns)
     for entry in entries:
@@ -153,12 +167,15 @@ def measure(
             taken = entry.ask(Request(entry.variant, count, entry.warmup, samples, batch))
             if taken is not None:
                 entry.rounds.append(taken)
+    retired |= {entry.contender.name: entry.retired for entry in entries if entry.retired is not None}
     return [entry.outcome(batch) for entry in entries]
 
 
 def _check_and_estimate(entry: _Entry, count: int, pace: Pace) -> None:
     for variant in entry.contender.variants:
         taken = entry.ask(Request(variant, count, 1, FEWEST_SAMPLES, check=True))
+        if entry.retired is not None:
+            return
         if taken is not None and np.min(taken) < _QUICK_NS:
             taken = entry.ask(Request(variant, count, 20, 30))
         if taken is not None:
@@ -167,7 +184,7 @@ def _check_and_estimate(entry: _Entry, count: int, pace: Pace) -> None:
     if fastest_s > pace.patience_s:
         entry.estimates_ns.clear()
         bytes_ = format_bytes(4 * count)
-        entry.retired = f"one call on {bytes_} took {fastest_s:.1f} s, more than {pace.patience_s:g} s"
+        entry.retired = Retired(f"one call on {bytes_} took {fastest_s:.1f} s, more than {pace.patience_s:g} s")
 
 
 def _choose(entry: _Entry, count: int, batch: int, pace: Pace) -> None:

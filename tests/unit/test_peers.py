@@ -19,6 +19,7 @@ if str(BENCH) not in sys.path:
     sys.path.append(str(BENCH))  # it holds no pycomm that could be taken for the installed one
 
 from peers import phases, ratios, summary, surroundings, turns, wire  # noqa: E402
+from peers.group import Lost  # noqa: E402
 from peers.rank import contribution, time_calls, wrong_elements  # noqa: E402
 
 
@@ -141,11 +142,30 @@ def test_who_is_too_slow_is_left_out_from_there_on() -> None:
         return 0, np.full(request.iterations, 3_000_000 * request.count, np.int64)
 
     contender = turns.Contender("slow", SimpleNamespace(name="slow", ask=ask), ("c",))  # type: ignore[arg-type]
-    retired: dict[str, str] = {}
+    retired: dict[str, turns.Retired] = {}
     reasons = [turns.measure([contender], count, turns.Pace(rounds=1), 30.0, retired)[0] for count in (1, 1024, 4096)]
     assert [outcome.skipped for outcome in reasons] == [False, True, True]
     assert reasons[1].reason == reasons[2].reason == "one call on 4 KiB took 3.1 s, more than 2 s"
     assert set(asked) == {1, 1024}
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_lost_peer_loses_its_column_and_a_lost_pycomm_ends_the_run(needed: bool) -> None:
+    def ask(request: wire.Request) -> tuple[int | None, wire.Nanoseconds]:
+        if request.iterations == 50:  # a turn
+            raise Lost("gone")
+        return 0, np.full(request.iterations, 1_000_000, np.int64)
+
+    contender = turns.Contender("peer", SimpleNamespace(name="peer", ask=ask), ("c",), needed=needed)  # type: ignore[arg-type]
+    retired: dict[str, turns.Retired] = {}
+    pace = turns.Pace(rounds=1, turn_s=0.05)
+    if needed:
+        with pytest.raises(Lost, match="gone"):
+            turns.measure([contender], 4, pace, 30.0, retired)
+        return
+    for _ in range(2):
+        (outcome,) = turns.measure([contender], 4, pace, 30.0, retired)
+        assert (outcome.reason, outcome.skipped, outcome.samples_ns.size) == ("gone", False, 0)
 
 
 def test_calls_are_timed_in_batches_behind_a_barrier_each() -> None:
