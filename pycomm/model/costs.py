@@ -6,7 +6,6 @@ message's time that does not grow with its size: what merging two messages saves
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -134,25 +133,3 @@ class LogGP:
     @property
     def start_up_s(self) -> float:
         return self.latency_s + 2 * self.overhead_s
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """Another cost with its size and its time multiplied: copies in and out, a faster link."""
-
-    cost: Cost
-    time: float = 1.0
-    extra_seconds_per_byte: float = 0.0
-
-    def __call__(self, sizes: ArrayLike, /) -> Times:
-        size = np.asarray(sizes, float)
-        return self.time * self.cost(size) + self.extra_seconds_per_byte * size
-
-    @property
-    def start_up_s(self) -> float:
-        return self.time * self.cost.start_up_s
-
-
-def sampled(times: Sequence[tuple[float, float]]) -> Measured:
-    """A table from (bytes, seconds) in any order."""
-    return Measured(tuple(sorted((float(size), float(time_s)) for size, time_s in times)))

@@ -59,14 +59,6 @@ class Iteration:
         if not self.trace.layers:
             raise UsageError(f"trace {self.trace.name} has no layers")
 
-    @property
-    def first(self) -> str:
-        return "f0"
-
-    @property
-    def last(self) -> str:
-        return "b0"
-
     def before_forward(self) -> list[After]:
         """What the first forward of an iteration waits for: its input, and the update of the iteration
         before."""

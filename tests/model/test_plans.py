@@ -100,6 +100,8 @@ def test_greedy_by_hand():
     # the channel. g3, ready at 3.2, comes before g2 could start at 3.5: merged.
     gradients = ready((0.0, 1), (0.5, 1), (3.0, 1), (3.2, 1))
     assert mg_wfbp_greedy(gradients, line(1, 1), 1.0) == ((0, 1), (2, 3))
+    # waiting 1.5 for a start-up of 1 does not pay
+    assert mg_wfbp_greedy(ready((0.0, 1), (1.5, 1)), line(1, 1), 1.0) == ((0,), (1,))
 
 
 @PROFILE
