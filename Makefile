@@ -20,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
 PACKAGE_FILES := pyproject.toml CMakeLists.txt README.md LICENSE \
   $(shell find csrc pycomm -type f -not -path '*/__pycache__/*' -not -name '*.so')
-CPP_FILES := $(shell find csrc tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
+CPP_FILES := $(shell find csrc tests bench -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 # ThreadSanitizer of older compilers fails where the kernel spreads addresses widely.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 

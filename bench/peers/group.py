@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -111,7 +112,8 @@ class Group:
     def stop(self) -> None:
         """Hang up: ranks end by themselves; what has not ended then is killed."""
         for stream in filter(None, self._streams):
-            stream.close()
+            with suppress(OSError):  # what was asked of a rank that is gone cannot be delivered
+                stream.close()
         for process in self._processes:
             try:
                 process.wait(_STOP_S)
