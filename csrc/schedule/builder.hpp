@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/registry.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/shape.hpp"
 
 namespace pycomm::algorithms {
 

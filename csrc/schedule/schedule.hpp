@@ -50,6 +50,7 @@ enum class Action : std::uint8_t {
 struct Operand {
   std::int32_t peer = -1;
   Place place;
+  bool operator==(const Operand&) const = default;
 };
 
 struct Step {
@@ -65,6 +66,7 @@ struct Step {
   // recv: the peer stores into `to` itself, any time after this rank entered the call. send: the combine before it has
   // stored `from` at the peer; the message says so.
   bool landed = false;
+  bool operator==(const Step&) const = default;
 };
 
 struct Lane {

@@ -1,0 +1,173 @@
+// What a step does to the places, the queues and what its lane knows.
+#include "schedule/simulation.hpp"
+#include "schedule/text.hpp"
+
+namespace pycomm {
+
+Simulation::Queue& Simulation::queue_at(std::size_t index) {
+  std::int32_t& number = queue_numbers_[index];
+  if (number < 0) {
+    number = static_cast<std::int32_t>(queues_.size());
+    queues_.emplace_back();
+  }
+  return queues_[static_cast<std::size_t>(number)];
+}
+
+PlaceState& Simulation::place_at(const LaneState& lane, Place place) {
+  const RankState& rank = rank_states_[static_cast<std::size_t>(lane.rank)];
+  const auto number = static_cast<std::size_t>(rank.layout.number(place));
+  return places_[rank.first_place + number * segments_.size() + static_cast<std::size_t>(lane.segment)];
+}
+
+// The last write of a place must be over, as far as the lane can know.
+void Simulation::need_over(const LaneState& lane, const PlaceState& place, const char* doing) {
+  if (place.writer < 0 || place.writer == lane.number) return;
+  if (clocks_.get(lane.clock, lane_index(lane.rank, place.writer)) >= place.write_time) return;
+  refuse(schedule_, 4, site_of(lane),
+         std::string(doing) + " what lane " + std::to_string(place.writer) + ", step " +
+             std::to_string(place.write_step) + " of this rank writes, with nothing that orders the two");
+}
+
+Expressions::Id Simulation::read(LaneState& lane, Place from, const Step& step) {
+  PlaceState& place = place_at(lane, from);
+  need_over(lane, place, "reads");
+  if (place.value == Expressions::kNone)
+    refuse(schedule_, 1, site_of(lane), "reads " + text_of(from) + ", which nothing was written to");
+  if (from.buffer != Buffer::tmp && step.action != Action::send && from.chunk != chunk_of(step) && !odd_extent_ &&
+      schedule_.in_chunks == schedule_.out_chunks) {
+    odd_extent_ = true;
+    odd_site_ = site_of(lane);
+    odd_text_ = "reads " + text_of(from) + " in a step of chunk " + std::to_string(chunk_of(step)) +
+                ", which may have another size";
+  }
+  if (!track_reads_ || step.action == Action::send) return place.value;
+  for (std::uint32_t use = place.reads; use != 0; use = uses_[use].next)
+    if (uses_[use].by_lane == lane.number) {
+      uses_[use].time = lane.time;
+      uses_[use].step = lane.step;
+      return place.value;
+    }
+  uses_.push(place.reads, {.lane = static_cast<std::int32_t>(lane_index(lane.rank, lane.number)),
+                           .time = lane.time,
+                           .step = lane.step,
+                           .by_lane = lane.number});
+  return place.value;
+}
+
+void Simulation::write(LaneState& lane, Place to, Expressions::Id value, const Step&) {
+  PlaceState& place = place_at(lane, to);
+  need_over(lane, place, "writes");
+  for (std::uint32_t use = place.reads; use != 0; use = uses_[use].next)
+    if (const Use& read = uses_[use];
+        read.by_lane != lane.number && clocks_.get(lane.clock, static_cast<std::size_t>(read.lane)) < read.time)
+      refuse(schedule_, 4, site_of(lane),
+             "writes over what lane " + std::to_string(read.by_lane) + ", step " + std::to_string(read.step) +
+                 " of this rank may still read");
+  for (std::uint32_t use = place.holds; use != 0; use = uses_[use].next)
+    if (const Use& hold = uses_[use];
+        hold.time < 0 || clocks_.get(lane.clock, static_cast<std::size_t>(hold.lane)) < hold.time)
+      refuse(schedule_, 4, site_of(lane),
+             "writes over " + text_of(to) + ", which the send of lane " + std::to_string(hold.by_lane) + ", step " +
+                 std::to_string(hold.step) + " holds until rank " +
+                 std::to_string(static_cast<std::size_t>(hold.lane) / lanes_) + " has taken it");
+  uses_.clear(place.reads);
+  uses_.clear(place.holds);
+  place.value = value;
+  place.writer = lane.number;
+  place.write_time = lane.time;
+  place.write_step = lane.step;
+}
+
+void Simulation::send(LaneState& lane, const Step& step) {
+  const Expressions::Id value = read(lane, step.from, step);
+  PlaceState& place = place_at(lane, step.from);
+  Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number));
+  queue.hold = uses_.push(place.holds, {.lane = static_cast<std::int32_t>(lane_index(step.peer, lane.number)),
+                                        .time = -1,
+                                        .step = lane.step,
+                                        .by_lane = lane.number});
+  queue.value = value;
+  queue.clock = clocks_.share(lane.clock);
+  queue.sent_time = lane.time;
+  queue.extent = chunk_of(step);
+  queue.full = true;
+  ++rank_states_[static_cast<std::size_t>(lane.rank)].untaken;
+  const std::size_t receiver = lane_index(step.peer, lane.number);
+  if (lane_states_[receiver].waits_on == static_cast<std::int64_t>(queue_index(lane.rank, step.peer, lane.number)))
+    wake(receiver);
+}
+
+// The message is read and what its sender knew is known; it stays in its queue until end_take().
+Expressions::Id Simulation::take(LaneState& lane, std::int32_t from, const Step& step) {
+  Queue& queue = queue_at(queue_index(from, lane.rank, lane.number));
+  lane.clock = clocks_.merge(lane.clock, queue.clock, lane_index(from, lane.number), queue.sent_time);
+  if (queue.extent != chunk_of(step) && !odd_extent_ && schedule_.in_chunks == schedule_.out_chunks &&
+      schedule_.collective != Collective::alltoall) {
+    odd_extent_ = true;
+    odd_site_ = site_of(lane);
+    odd_text_ = "takes a message of chunk " + std::to_string(queue.extent) + " from rank " + std::to_string(from) +
+                ", which may have another size";
+  }
+  return queue.value;
+}
+
+void Simulation::end_take(LaneState& lane, std::int32_t from) {
+  const std::size_t index = queue_index(from, lane.rank, lane.number);
+  Queue& queue = queue_at(index);
+  uses_[queue.hold].time = lane.time;
+  clocks_.drop(queue.clock);
+  clocks_.drop(queue.take_clock);
+  queue.take_clock = clocks_.share(lane.clock);
+  queue.take_time = lane.time;
+  queue.full = false;
+  RankState& sender = rank_states_[static_cast<std::size_t>(from)];
+  --sender.untaken;
+  const std::size_t sending = lane_index(from, lane.number);
+  if (lane_states_[sending].waits_on == static_cast<std::int64_t>(index)) wake(sending);
+  end_call_if_over(from);
+}
+
+// A landed message may have been stored as soon as it was sent: the sender must know all uses of the place to be over.
+void Simulation::check_landing(LaneState& lane, const Step& step, const Queue& queue) {
+  const PlaceState& place = place_at(lane, step.to);
+  const std::string stores = "rank " + std::to_string(step.peer) + " may store into " + text_of(step.to) + " while ";
+  const auto known = [&](std::int32_t of, std::int32_t time) {
+    if (static_cast<std::size_t>(of) == lane_index(step.peer, lane.number)) return queue.sent_time >= time;
+    return clocks_.get(queue.clock, static_cast<std::size_t>(of)) >= time;
+  };
+  const auto here = [&](std::int32_t l) { return static_cast<std::int32_t>(lane_index(lane.rank, l)); };
+  if (place.writer >= 0 && !known(here(place.writer), place.write_time))
+    refuse(schedule_, 5, site_of(lane),
+           stores + "lane " + std::to_string(place.writer) + ", step " + std::to_string(place.write_step) +
+               " of this rank has yet to write it");
+  for (std::uint32_t use = place.reads; use != 0; use = uses_[use].next)
+    if (const Use& read = uses_[use]; !known(read.lane, read.time))
+      refuse(schedule_, 5, site_of(lane),
+             stores + "lane " + std::to_string(read.by_lane) + ", step " + std::to_string(read.step) +
+                 " of this rank has yet to read it");
+  for (std::uint32_t use = place.holds; use != 0; use = uses_[use].next)
+    if (const Use& hold = uses_[use]; hold.time < 0 || !known(hold.lane, hold.time))
+      refuse(schedule_, 5, site_of(lane),
+             stores + "the send of lane " + std::to_string(hold.by_lane) + ", step " + std::to_string(hold.step) +
+                 " of this rank holds it");
+}
+
+void Simulation::receive(LaneState& lane, const Step& step) {
+  if (step.landed) check_landing(lane, step, queue_at(queue_index(step.peer, lane.rank, lane.number)));
+  Expressions::Id value = take(lane, step.peer, step);
+  if (step.action == Action::recv_reduce) value = expressions_.sum(read(lane, step.to, step), value);
+  write(lane, step.to, value, step);
+  end_take(lane, step.peer);
+}
+
+void Simulation::combine(LaneState& lane, const Step& step) {
+  const auto operands = program_of(lane).operands_of(step);
+  operand_values_.clear();
+  for (const Operand& operand : operands)
+    operand_values_.push_back(operand.peer < 0 ? read(lane, operand.place, step) : take(lane, operand.peer, step));
+  write(lane, step.to, expressions_.combine(operand_values_), step);
+  for (const Operand& operand : operands)
+    if (operand.peer >= 0) end_take(lane, operand.peer);
+}
+
+}  // namespace pycomm

@@ -1,0 +1,42 @@
+// Proves a schedule right without running it. The five facts:
+//
+//   1  each contribution counts exactly once (and avg divides once, the complete sum)
+//   2  all ranks hold the same expression, so their results are equal bit for bit
+//   3  no deadlock with one slot a queue
+//   4  nothing is written over a place that a send still holds, or that another lane may be using
+//   5  no early landing: a peer stores ahead of the receive only where it knows every earlier use to be over
+//
+// It follows the expression that each segment of each chunk holds on each rank, and what each lane can know of the
+// others (vector clocks), through two calls back to back with the caller writing `in` and `out` between them. A send
+// holds its place until the peer's receive step is over, a queue has one slot, and what one lane cannot know to be over
+// is taken to be still going on, so what passes is right in every order in which the ranks may run.
+//
+// Segments. Where every lane number has, on all ranks, the same segments and per segment as many sends as receives
+// on every edge, segment k of a sender meets segment k of the receiver; each segment uses places of its own; and
+// running the segments one after another is one of the possible orders. A network of queues with one reader and one
+// writer each either completes in every order or in none, so a schedule is right if one segment of each kind is. That
+// condition is checked; where it does not hold all segments are followed.
+#pragma once
+
+#include <cstdint>
+
+#include "schedule/schedule.hpp"
+
+namespace pycomm {
+
+struct Facts {
+  std::int64_t steps = 0;        // of all ranks, lanes and segments
+  std::int64_t messages = 0;     // the same
+  std::int64_t expressions = 0;  // different ones that were met
+  std::int32_t followed = 0;     // segments that were followed; the others are of the same kinds
+};
+
+enum class Depth : std::uint8_t {
+  kinds,     // one segment of each kind where segments are independent
+  segments,  // every segment
+};
+
+// Raises ScheduleError naming the fact, rank, lane, step, segment and chunk.
+Facts verify(const Schedule& schedule, Depth depth = Depth::kinds);
+
+}  // namespace pycomm
