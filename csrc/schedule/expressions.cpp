@@ -19,18 +19,22 @@ std::size_t hash_of(Expressions::Kind kind, std::span<const Expressions::Id> wor
 
 }  // namespace
 
-Expressions::Expressions() : nodes_{{Kind::none, 0, 0}}, table_(1024, kNone) {}
+Expressions::Expressions(std::int32_t calls, std::int32_t ranks, std::int32_t parts)
+    : ranks_(static_cast<Id>(ranks)),
+      parts_(static_cast<Id>(parts)),
+      inputs_(static_cast<Id>(calls) * ranks_ * parts_),
+      table_(1024, kNone) {}
 
 Expressions::Id Expressions::intern(Kind kind, std::span<const Id> words) {
   const std::size_t mask = table_.size() - 1;
   std::size_t at = hash_of(kind, words) & mask;
   for (; table_[at] != kNone; at = (at + 1) & mask) {
-    const Node& node = nodes_[table_[at]];
+    const Node& node = nodes_[table_[at] - inputs_ - 1];
     if (node.kind == kind && node.words == words.size() &&
         std::equal(words.begin(), words.end(), words_.begin() + node.first))
       return table_[at];
   }
-  const Id id = static_cast<Id>(nodes_.size());
+  const Id id = static_cast<Id>(size());
   nodes_.push_back({kind, static_cast<std::uint32_t>(words_.size()), static_cast<std::uint32_t>(words.size())});
   words_.insert(words_.end(), words.begin(), words.end());
   table_[at] = id;
@@ -41,22 +45,17 @@ Expressions::Id Expressions::intern(Kind kind, std::span<const Id> words) {
 void Expressions::grow() {
   table_.assign(table_.size() * 2, kNone);
   const std::size_t mask = table_.size() - 1;
-  for (Id id = 1; id < nodes_.size(); ++id) {
-    std::size_t at = hash_of(nodes_[id].kind, operands_of(id)) & mask;
+  for (Id id = inputs_ + 1; id < size(); ++id) {
+    std::size_t at = hash_of(kind(id), operands_of(id)) & mask;
     while (table_[at] != kNone) at = (at + 1) & mask;
     table_[at] = id;
   }
 }
 
-Expressions::Id Expressions::input(const Input& input) {
-  const Id who = static_cast<Id>(input.call) << 16 | static_cast<Id>(input.rank);
-  return intern(Kind::input, std::array<Id, 2>{who, static_cast<Id>(input.part)});
-}
-
 Expressions::Input Expressions::input_of(Id id) const {
-  const auto words = operands_of(id);
-  return {static_cast<std::int32_t>(words[0] >> 16), static_cast<std::int32_t>(words[0] & 0xffff),
-          static_cast<std::int32_t>(words[1])};
+  const Id index = id - 1;
+  return {static_cast<std::int32_t>(index / parts_ / ranks_), static_cast<std::int32_t>(index / parts_ % ranks_),
+          static_cast<std::int32_t>(index % parts_)};
 }
 
 Expressions::Id Expressions::sum(Id a, Id b) {

@@ -16,24 +16,31 @@ class Expressions {
 
   enum class Kind : std::uint8_t { none, input, sum, combine, scaled };
 
+  // Part `part` (the user's numbering) of what rank `rank` passed to call `call`.
   struct Input {
-    std::int32_t call, rank;  // below 2^15
-    std::int32_t part;        // which part of its buffer: the caller's numbering
-    bool operator==(const Input&) const = default;
+    std::int32_t call, rank, part;
   };
 
-  Expressions();
+  Expressions(std::int32_t calls, std::int32_t ranks, std::int32_t parts);
 
-  Id input(const Input& input);
+  Id input(const Input& input) const {
+    return 1 + (static_cast<Id>(input.call) * ranks_ + static_cast<Id>(input.rank)) * parts_ +
+           static_cast<Id>(input.part);
+  }
   Id sum(Id a, Id b);
   Id combine(std::span<const Id> operands);
   Id scaled(Id operand);
 
-  Kind kind(Id id) const { return nodes_[id].kind; }
+  Kind kind(Id id) const {
+    return id == kNone ? Kind::none : id <= inputs_ ? Kind::input : nodes_[id - inputs_ - 1].kind;
+  }
   Input input_of(Id id) const;
   // The operands of a sum, a combine or a scaled.
-  std::span<const Id> operands_of(Id id) const { return std::span(words_).subspan(nodes_[id].first, nodes_[id].words); }
-  std::size_t size() const { return nodes_.size(); }
+  std::span<const Id> operands_of(Id id) const {
+    const Node& node = nodes_[id - inputs_ - 1];
+    return std::span(words_).subspan(node.first, node.words);
+  }
+  std::size_t size() const { return nodes_.size() + inputs_ + 1; }
 
  private:
   struct Node {
@@ -44,6 +51,7 @@ class Expressions {
   Id intern(Kind kind, std::span<const Id> words);
   void grow();
 
+  Id ranks_, parts_, inputs_;  // the inputs are numbered 1 … inputs_ and stored nowhere
   std::vector<Node> nodes_;
   std::vector<Id> words_;
   std::vector<Id> table_;  // open addressing, a power of two

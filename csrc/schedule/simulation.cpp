@@ -41,6 +41,7 @@ Simulation::Simulation(const Schedule& schedule, std::vector<std::int32_t> segme
       calls_(calls),
       lanes_(most_lanes(schedule)),
       queue_numbers_(static_cast<std::size_t>(schedule.ranks) * static_cast<std::size_t>(schedule.ranks) * lanes_, -1),
+      expressions_(calls, schedule.ranks, schedule.chunks * static_cast<std::int32_t>(segments_.size())),
       clocks_(static_cast<std::size_t>(schedule.ranks) * lanes_, last_time(schedule, segments_.size(), calls)),
       track_reads_(needs_reads(schedule)),
       stamps_(static_cast<std::size_t>(schedule.ranks), -1) {

@@ -9,8 +9,6 @@ namespace pycomm {
 
 namespace {
 
-constexpr std::int32_t kCalls = 2;  // back to back
-
 std::int64_t segments_of(const Schedule& schedule, const Lane& lane) {
   return lane.first < schedule.segments ? (schedule.segments - 1 - lane.first) / lane.stride + 1 : 0;
 }
@@ -21,7 +19,8 @@ Facts verify(const Schedule& schedule, Depth depth) {
   check_well_formed(schedule);
   std::vector<std::int32_t> segments(static_cast<std::size_t>(schedule.segments));
   std::iota(segments.begin(), segments.end(), 0);
-  if (depth == Depth::kinds) segments = segments_to_follow(schedule);
+  const bool independent = depth == Depth::kinds && edges_balance(schedule);
+  if (independent) segments = kinds_of_segments(schedule);
 
   Facts facts{.followed = static_cast<std::int32_t>(segments.size())};
   for (const Program& program : schedule.programs)
@@ -31,7 +30,8 @@ Facts verify(const Schedule& schedule, Depth depth) {
       for (const Step& step : program.steps(lane))
         if (step.action == Action::send) facts.messages += times;
     }
-  Simulation simulation(schedule, std::move(segments), kCalls);
+  facts.calls = independent && facts.steps / schedule.segments * facts.followed > kStepsForTwoCalls ? 1 : 2;
+  Simulation simulation(schedule, std::move(segments), facts.calls);
   simulation.run();
   facts.expressions = static_cast<std::int64_t>(simulation.expressions());
   return facts;

@@ -15,7 +15,8 @@
 // on every edge, segment k of a sender meets segment k of the receiver; each segment uses places of its own; and
 // running the segments one after another is one of the possible orders. A network of queues with one reader and one
 // writer each either completes in every order or in none, so a schedule is right if one segment of each kind is. That
-// condition is checked; where it does not hold all segments are followed.
+// condition is checked; where it does not hold all segments are followed. By the same argument the second call begins
+// on each rank where the first began; past kStepsForTwoCalls one call is followed.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,14 @@ struct Facts {
   std::int64_t messages = 0;     // the same
   std::int64_t expressions = 0;  // different ones that were met
   std::int32_t followed = 0;     // segments that were followed; the others are of the same kinds
+  std::int32_t calls = 0;        // that were followed
 };
 
+inline constexpr std::int64_t kStepsForTwoCalls = 1 << 21;
+
 enum class Depth : std::uint8_t {
-  kinds,     // one segment of each kind where segments are independent
-  segments,  // every segment
+  kinds,  // one segment of each kind where segments are independent
+  all,    // every segment, and two calls
 };
 
 // Raises ScheduleError naming the fact, rank, lane, step, segment and chunk.

@@ -58,43 +58,6 @@ void check_step(const Schedule& schedule, const Program& program, const Layout& 
   }
 }
 
-// Whether every lane number has the same segments on all ranks and, on every edge, as many sends as receives.
-bool edges_balance(const Schedule& schedule) {
-  const auto ranks = static_cast<std::size_t>(schedule.ranks);
-  std::size_t lanes = 0;
-  for (const Program& program : schedule.programs) lanes = std::max(lanes, program.lanes.size());
-  std::vector<std::int32_t> surplus(ranks * ranks, 0);
-  for (std::size_t l = 0; l < lanes; ++l) {
-    const Lane* first = nullptr;
-    bool repeats = l > 0;  // lane l - 1 says the same
-    for (const Program& program : schedule.programs) {
-      if (l >= program.lanes.size()) {
-        repeats = repeats && l - 1 >= program.lanes.size();
-        continue;
-      }
-      const Lane& lane = program.lanes[l];
-      if (first == nullptr) first = &lane;
-      if (lane.first != first->first || lane.stride != first->stride) return false;
-      repeats = repeats && program.lanes[l - 1].body == lane.body;
-    }
-    if (repeats) continue;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      const Program& program = schedule.programs[r];
-      if (l >= program.lanes.size()) continue;
-      for (const Step& step : program.steps(program.lanes[l])) {
-        const auto peer = static_cast<std::size_t>(step.peer);
-        if (step.action == Action::send) ++surplus[r * ranks + peer];
-        if (step.action == Action::recv || step.action == Action::recv_reduce) --surplus[peer * ranks + r];
-        if (step.action == Action::combine)
-          for (const Operand& operand : program.operands_of(step))
-            if (operand.peer >= 0) --surplus[static_cast<std::size_t>(operand.peer) * ranks + r];
-      }
-    }
-    if (std::any_of(surplus.begin(), surplus.end(), [](std::int32_t count) { return count != 0; })) return false;
-  }
-  return true;
-}
-
 // The lanes, over all ranks, that do a segment.
 std::vector<std::int32_t> lanes_doing(const Schedule& schedule, std::int32_t segment) {
   std::vector<std::int32_t> found;
@@ -142,6 +105,42 @@ void check_well_formed(const Schedule& schedule) {
   }
 }
 
+bool edges_balance(const Schedule& schedule) {
+  const auto ranks = static_cast<std::size_t>(schedule.ranks);
+  std::size_t lanes = 0;
+  for (const Program& program : schedule.programs) lanes = std::max(lanes, program.lanes.size());
+  std::vector<std::int32_t> surplus(ranks * ranks, 0);
+  for (std::size_t l = 0; l < lanes; ++l) {
+    const Lane* first = nullptr;
+    bool repeats = l > 0;  // lane l - 1 says the same
+    for (const Program& program : schedule.programs) {
+      if (l >= program.lanes.size()) {
+        repeats = repeats && l - 1 >= program.lanes.size();
+        continue;
+      }
+      const Lane& lane = program.lanes[l];
+      if (first == nullptr) first = &lane;
+      if (lane.first != first->first || lane.stride != first->stride) return false;
+      repeats = repeats && program.lanes[l - 1].body == lane.body;
+    }
+    if (repeats) continue;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const Program& program = schedule.programs[r];
+      if (l >= program.lanes.size()) continue;
+      for (const Step& step : program.steps(program.lanes[l])) {
+        const auto peer = static_cast<std::size_t>(step.peer);
+        if (step.action == Action::send) ++surplus[r * ranks + peer];
+        if (step.action == Action::recv || step.action == Action::recv_reduce) --surplus[peer * ranks + r];
+        if (step.action == Action::combine)
+          for (const Operand& operand : program.operands_of(step))
+            if (operand.peer >= 0) --surplus[static_cast<std::size_t>(operand.peer) * ranks + r];
+      }
+    }
+    if (std::any_of(surplus.begin(), surplus.end(), [](std::int32_t count) { return count != 0; })) return false;
+  }
+  return true;
+}
+
 bool same_segment(const Schedule& one, std::int32_t a, const Schedule& other, std::int32_t b) {
   const auto here = lanes_doing(one, a), there = lanes_doing(other, b);
   if (here.size() != there.size()) return false;
@@ -163,13 +162,11 @@ bool same_segment(const Schedule& one, std::int32_t a, const Schedule& other, st
   return true;
 }
 
-std::vector<std::int32_t> segments_to_follow(const Schedule& schedule) {
-  const bool independent = edges_balance(schedule);
+std::vector<std::int32_t> kinds_of_segments(const Schedule& schedule) {
   std::vector<std::int32_t> chosen;
   for (std::int32_t segment = 0; segment < schedule.segments; ++segment)
-    if (!independent || std::none_of(chosen.begin(), chosen.end(), [&](std::int32_t earlier) {
-          return same_segment(schedule, earlier, schedule, segment);
-        }))
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [&](std::int32_t earlier) { return same_segment(schedule, earlier, schedule, segment); }))
       chosen.push_back(segment);
   return chosen;
 }
