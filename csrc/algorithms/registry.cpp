@@ -141,7 +141,7 @@ Schedule build(std::string_view algorithm, const Shape& shape) {
                                     [&](const Variant& v) { return v.collective == shape.collective; });
   schedule.programs.reserve(static_cast<std::size_t>(shape.ranks));
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    algorithms::Builder builder(shape, rank, schedule.workers);
+    algorithms::Builder builder(shape, rank, schedule.workers, rank > 0 ? &schedule.programs.back() : nullptr);
     variant->program(builder);
     set_chunks(schedule, builder.chunks());
     schedule.programs.push_back(builder.finish());

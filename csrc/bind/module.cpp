@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "pycomm's native layers";
   pycomm::bind::register_errors(module);
+  pycomm::bind::register_schedule(module);
   pycomm::bind::register_timing(module);
   pycomm::bind::register_engine(module);
   pycomm::bind::register_reduce(module);

@@ -6,6 +6,7 @@
 namespace pycomm::bind {
 
 void register_errors(pybind11::module_& module);
+void register_schedule(pybind11::module_& module);
 void register_engine(pybind11::module_& module);
 void register_pack(pybind11::module_& module);
 void register_reduce(pybind11::module_& module);

@@ -37,7 +37,9 @@ constexpr Operand message(int peer) { return {peer, {}}; }
 
 class Builder {
  public:
-  Builder(const Shape& shape, int rank, int workers) : shape_(shape), rank_(rank), workers_(workers) {}
+  // `like`: the program of another rank, about as long as this one will be.
+  Builder(const Shape& shape, int rank, int workers, const Program* like = nullptr)
+      : shape_(shape), rank_(rank), workers_(workers), like_(like) {}
 
   int rank() const { return rank_; }
   int ranks() const { return shape_.ranks; }
@@ -90,9 +92,10 @@ class Builder {
  private:
   template <class Body>
   std::int32_t fill(Body&& body) {
+    const std::size_t index = program_.bodies.size();
     program_.bodies.emplace_back();
+    if (like_ != nullptr && index < like_->bodies.size()) program_.bodies.back().reserve(like_->bodies[index].size());
     body();
-    program_.bodies.back().shrink_to_fit();
     return static_cast<std::int32_t>(program_.bodies.size()) - 1;
   }
   int push(const Step& step);
@@ -101,6 +104,7 @@ class Builder {
   const Shape& shape_;
   int rank_;
   int workers_;
+  const Program* like_;
   int chunks_ = 1;
   Program program_;
 };

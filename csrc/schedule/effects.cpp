@@ -1,4 +1,6 @@
 // What a step does to the places, the queues and what its lane knows.
+#include <algorithm>
+
 #include "schedule/simulation.hpp"
 #include "schedule/text.hpp"
 
@@ -91,6 +93,18 @@ void Simulation::send(LaneState& lane, const Step& step) {
   queue.sent_time = lane.time;
   queue.extent = chunk_of(step);
   queue.full = true;
+  queue.round = std::max(queue.round, lane.round) + 1;
+  if (rank_states_[static_cast<std::size_t>(lane.rank)].call == 0) depth_ = std::max(depth_, queue.round);
+  if (recording_) {
+    queue.message = messages_.size();
+    messages_.push_back({.from = lane.rank,
+                         .to = step.peer,
+                         .lane = lane.number,
+                         .segment = segment_of(lane),
+                         .source = step.from,
+                         .chunk = queue.extent,
+                         .round = queue.round});
+  }
   ++rank_states_[static_cast<std::size_t>(lane.rank)].untaken;
   const std::size_t receiver = lane_index(step.peer, lane.number);
   if (lane_states_[receiver].waits_on == static_cast<std::int64_t>(queue_index(lane.rank, step.peer, lane.number)))
@@ -101,6 +115,8 @@ void Simulation::send(LaneState& lane, const Step& step) {
 Expressions::Id Simulation::take(LaneState& lane, std::int32_t from, const Step& step) {
   Queue& queue = queue_at(queue_index(from, lane.rank, lane.number));
   lane.clock = clocks_.merge(lane.clock, queue.clock, lane_index(from, lane.number), queue.sent_time);
+  lane.round = std::max(lane.round, queue.round);
+  if (recording_) messages_[queue.message].adds = step.action != Action::recv;
   if (queue.extent != chunk_of(step) && !odd_extent_ && schedule_.in_chunks == schedule_.out_chunks &&
       schedule_.collective != Collective::alltoall) {
     odd_extent_ = true;
@@ -119,6 +135,7 @@ void Simulation::end_take(LaneState& lane, std::int32_t from) {
   clocks_.drop(queue.take_clock);
   queue.take_clock = clocks_.share(lane.clock);
   queue.take_time = lane.time;
+  queue.take_round = lane.round;
   queue.full = false;
   RankState& sender = rank_states_[static_cast<std::size_t>(from)];
   --sender.untaken;

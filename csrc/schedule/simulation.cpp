@@ -194,6 +194,7 @@ bool Simulation::past(LaneState& lane, const Step& step) {
     return false;
   }
   lane.clock = clocks_.merge(lane.clock, found->second.clock, other, found->second.time);
+  lane.round = std::max(lane.round, found->second.round);
   return true;
 }
 
@@ -233,8 +234,10 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
     case Action::wait:
       if (!may_send(lane, step)) return false;
       over();
-      if (const Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number)); queue.take_time > 0)
+      if (const Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number)); queue.take_time > 0) {
         lane.clock = clocks_.merge(lane.clock, queue.take_clock, lane_index(step.peer, lane.number), queue.take_time);
+        lane.round = std::max(lane.round, queue.take_round);
+      }
       break;
     case Action::after:
       if (!past(lane, step)) return false;
@@ -244,7 +247,7 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
   if (!lane.watched) return true;
   const std::size_t mine = lane_index(lane.rank, lane.number);
   past_[static_cast<std::uint64_t>(mine) << 40 | static_cast<std::uint64_t>(lane.step) << 16 |
-        static_cast<std::uint64_t>(lane.segment)] = {clocks_.share(lane.clock), lane.time};
+        static_cast<std::uint64_t>(lane.segment)] = {clocks_.share(lane.clock), lane.time, lane.round};
   for (std::size_t l = 0; l < lanes_; ++l)
     if (const std::size_t other = lane_index(lane.rank, static_cast<std::int32_t>(l));
         lane_states_[other].waits_on == kAfter)

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "schedule/count.hpp"
 #include "schedule/layout.hpp"
 #include "schedule/places.hpp"
 #include "schedule/refuse.hpp"
@@ -18,6 +19,11 @@ class Simulation {
   // Raises ScheduleError.
   void run();
 
+  // Before run(): have it keep the messages (of all calls).
+  void record() { recording_ = true; }
+  std::vector<Message>& messages() { return messages_; }
+  std::int32_t depth() const { return depth_; }  // the greatest round of a message in the first call
+
   std::size_t expressions() const { return expressions_.size() - 1; }
 
  private:
@@ -30,6 +36,9 @@ class Simulation {
     bool full = false;
     Clocks::Ref take_clock = Clocks::kNothing;  // what the taker knew at the last take
     std::int32_t take_time = 0;
+    std::int32_t round = 0;       // of the last message
+    std::int32_t take_round = 0;  // what the taker knew at the last take
+    std::size_t message = 0;      // recorded
   };
 
   struct LaneState {
@@ -38,6 +47,7 @@ class Simulation {
     std::int32_t step = 0;
     std::int32_t operand = 0;  // of a combine: those before have arrived
     std::int32_t time = 0;     // steps done, over all segments and calls
+    std::int32_t round = 0;    // of the latest message that it has, or was told of
     Clocks::Ref clock = Clocks::kNothing;
     std::int64_t waits_on = -1;  // a queue, kAfter, or -1: it can go on
     bool queued = false;
@@ -132,6 +142,7 @@ class Simulation {
   struct Past {  // a watched step that is over
     Clocks::Ref clock;
     std::int32_t time;
+    std::int32_t round;
   };
   std::unordered_map<std::uint64_t, Past> past_;  // by lane, step and segment, of the lane's current call
 
@@ -139,6 +150,10 @@ class Simulation {
   std::vector<std::uint32_t> complete_;  // by expression: 1 + the number of the call and part whose full sum it is
   std::vector<std::int32_t> stamps_;     // by rank: the last walk that met its contribution
   std::int32_t walk_ = 0;
+
+  bool recording_ = false;
+  std::vector<Message> messages_;
+  std::int32_t depth_ = 0;
 
   bool odd_extent_ = false;  // a message whose ends disagree on its size: told if nothing worse is found
   Site odd_site_{};

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "schedule/schedule.hpp"
 
@@ -31,6 +32,7 @@ struct Facts {
   std::int64_t expressions = 0;  // different ones that were met
   std::int32_t followed = 0;     // segments that were followed; the others are of the same kinds
   std::int32_t calls = 0;        // that were followed
+  std::int32_t depth = 0;        // the longest chain of messages within one segment, or all that were followed
 };
 
 inline constexpr std::int64_t kStepsForTwoCalls = 1 << 21;

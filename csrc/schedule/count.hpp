@@ -1,0 +1,47 @@
+// What a schedule costs, counted from its steps: nothing is run or timed here (simulate/ tells time).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace pycomm {
+
+// A message of a schedule.
+struct Message {
+  std::int32_t from = 0, to = 0, lane = 0, segment = 0;
+  Place source;            // of the sender
+  std::int32_t chunk = 0;  // whose extent it has
+  std::int32_t round =
+      0;              // from 1: after all messages its sender took before it, and after the one before on its queue
+  bool adds = false;  // the receiver adds it to what it has
+};
+
+// All messages, by round, then sender, receiver and lane. Proves the schedule on the way: raises ScheduleError as
+// verify() does.
+std::vector<Message> messages_of(const Schedule& schedule);
+
+struct Counts {
+  std::int64_t steps = 0;     // of the rank with most, over all its lanes and segments
+  std::int64_t messages = 0;  // sent or received by the rank with most
+};
+
+Counts counts_of(const Schedule& schedule);
+
+// Elements of segment `segment` of chunk `chunk` of a buffer of `count` elements (of the larger buffer, where the two
+// differ), with borders at multiples of `align` elements; equal counts where chunks belong to a rank each.
+Extent extent_of(const Schedule& schedule, std::int64_t count, std::int64_t align, std::int32_t chunk,
+                 std::int32_t segment);
+
+struct Traffic {
+  std::vector<std::int64_t> sent, received;  // bytes, by rank
+
+  // The larger of sent and received, of the rank with most.
+  std::int64_t busiest() const;
+};
+
+// `item_bytes`: of an element. Chunk borders lie on cache lines of 64 bytes, as in the engine.
+Traffic traffic_of(const Schedule& schedule, std::int64_t count, std::int64_t item_bytes);
+
+}  // namespace pycomm
