@@ -19,6 +19,7 @@ if typing.TYPE_CHECKING:
     from pycomm.measure.record import read_results
     from pycomm.operation import Operation
     from pycomm.packing import GradientPacker
+    from pycomm.schedules import schedule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "init",
     "read_results",
     "run",
+    "schedule",
 ]
 
 # Public names whose modules are imported at first use, so that `import pycomm` stays cheap.
@@ -45,6 +47,7 @@ _HOMES = {
     "init": "pycomm.communicator",
     "read_results": "pycomm.measure.record",
     "run": "pycomm.launch",
+    "schedule": "pycomm.schedules",
 }
 
 # Packages that are reached as attributes, imported at first use too.

@@ -170,3 +170,58 @@ def simulate_schedule(
     element_bytes: int = 4,
     align: int = 1,
 ) -> list[tuple[list[float], list[int], list[int]]]: ...
+
+Place = tuple[str, int]
+
+class Step:
+    action: str
+    to: Place
+    source: Place
+    operands: list[tuple[int, str, int]]
+    peer: int
+    chunk: int
+    landed: bool
+    def __init__(self, step: Step) -> None: ...
+    @property
+    def after(self) -> tuple[int, int]: ...
+    @property
+    def text(self) -> str: ...
+
+class Schedule:
+    algorithm: str
+    options: str
+    collective: str
+    ranks: int
+    workers: int
+    root: int
+    chunks: int
+    in_chunks: int
+    out_chunks: int
+    tmp_chunks: int
+    segments: int
+    in_place: bool
+    def lanes(self, rank: int) -> list[tuple[int, int, int]]: ...
+    def bodies(self, rank: int) -> int: ...
+    def body(self, rank: int, body: int) -> list[Step]: ...
+    def with_body(self, rank: int, body: int, steps: Sequence[Step]) -> Schedule: ...
+    def verify(self, all: bool = False) -> dict[str, int]: ...
+    def counts(self) -> tuple[int, int]: ...
+    def traffic(self, count: int, item_bytes: int) -> tuple[list[int], list[int]]: ...
+    def messages(self) -> list[tuple[int, int, int, int, int, str, int, bool]]: ...
+
+def build_schedule(
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    segments: int,
+    lanes: int,
+    in_place: bool,
+    root: int,
+    options: Mapping[str, int],
+) -> Schedule: ...
+def prove_algorithm(
+    algorithm: str, collective: str, ranks: int, root: int, options: Mapping[str, int]
+) -> dict[str, int]: ...
+def algorithm_rows() -> list[dict[str, Any]]: ...
+def algorithm_options(algorithm: str, options: Mapping[str, int]) -> str: ...
+def algorithm_refusal(algorithm: str, collective: str, ranks: int, options: Mapping[str, int]) -> str | None: ...

@@ -8,6 +8,7 @@
 
 #include "algorithms/prove.hpp"
 #include "algorithms/registry.hpp"
+#include "base/error.hpp"
 #include "bind/register.hpp"
 #include "schedule/count.hpp"
 #include "schedule/text.hpp"

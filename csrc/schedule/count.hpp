@@ -18,8 +18,8 @@ struct Message {
   bool adds = false;  // the receiver adds it to what it has
 };
 
-// All messages, by round, then sender, receiver and lane. Proves the schedule on the way: raises ScheduleError as
-// verify() does.
+// All messages, by round, then sender, lane and in the order sent. Proves the schedule on the way: raises ScheduleError
+// as verify() does.
 std::vector<Message> messages_of(const Schedule& schedule);
 
 struct Counts {

@@ -54,8 +54,8 @@ std::vector<Message> messages_of(const Schedule& schedule) {
   simulation.record();
   simulation.run();
   std::vector<Message> messages = std::move(simulation.messages());
-  std::sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
-    return std::tie(a.round, a.from, a.to, a.lane, a.segment) < std::tie(b.round, b.from, b.to, b.lane, b.segment);
+  std::stable_sort(messages.begin(), messages.end(), [](const Message& a, const Message& b) {
+    return std::tie(a.round, a.from, a.lane) < std::tie(b.round, b.from, b.lane);
   });
   return messages;
 }

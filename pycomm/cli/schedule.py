@@ -1,0 +1,85 @@
+"""``pycomm schedule``: draw an algorithm's schedule, or prove it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from pycomm.errors import UsageError
+from pycomm.schedules import Facts, collective_title, prove, schedule
+
+FACTS = (
+    "each contribution counts exactly once",
+    "all ranks hold the same expression: equal bit for bit",
+    "no deadlock with one slot a queue",
+    "nothing is written over a place that a send still holds",
+    "no early landing",
+)
+
+
+@click.command()
+@click.argument("name")
+@click.option("--ranks", type=click.IntRange(1, 1024), required=True, help="All ranks, dedicated servers too.")
+@click.option("--verify", is_flag=True, help="Prove the five facts, out of place and in place, and draw nothing.")
+@click.option("--format", "form", type=click.Choice(["text", "svg"]), help="What to draw; text unless said.")
+@click.option("--segments", type=click.IntRange(1, 1024), help="Parts of each chunk; 1 unless said.")
+@click.option("--in-place", is_flag=True, help="The input is the output's memory.")
+@click.option("--collective", default="allreduce", show_default=True, help="Which operation, as bench names it.")
+@click.option("--root", type=click.IntRange(0), default=0, help="Of broadcast and reduce.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def command(
+    name: str,
+    ranks: int,
+    verify: bool,
+    form: str | None,
+    segments: int | None,
+    in_place: bool,
+    collective: str,
+    root: int,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Draw who sends what when, or prove a schedule right without running it.
+
+    NAME is a row of `pycomm list`, with its options: ring, ps:servers=2,dedicated. With --verify alone the algorithm is
+    proved for 1, 2, 3 and 5 segments, out of place and in place; with --segments or --in-place that schedule is.
+    """
+    collective = collective.replace("-", "_")
+    if verify:
+        if form is not None or out is not None or force:
+            raise UsageError("--verify draws nothing: leave out --format, --out and --force")
+        began = time.monotonic()
+        if segments is None and not in_place:
+            facts = prove(name, ranks=ranks, collective=collective, root=root)
+            what = "out of place and in place, for 1, 2, 3 and 5 segments"
+        else:
+            one = schedule(
+                name, ranks=ranks, segments=segments or 1, in_place=in_place, collective=collective, root=root
+            )
+            facts = one.verify()
+            what = f"{'in place' if in_place else 'out of place'}, for {segments or 1} segments"
+        title = f"{name}, {ranks} ranks, {collective_title(collective)}"
+        click.echo(_proof(f"{title}: proved {what}", facts, time.monotonic() - began), nl=False)
+        return
+    if force and out is None:
+        raise UsageError("--force: there is no --out to overwrite")
+    drawn = schedule(name, ranks=ranks, segments=segments or 1, in_place=in_place, collective=collective, root=root)
+    picture = drawn.svg() if form == "svg" else drawn.text()
+    if out is None:
+        click.echo(picture, nl=False)
+        return
+    if out.exists() and not force:
+        raise UsageError(f"--out: {out} exists: choose another name, or overwrite it with --force")
+    out.write_text(picture, encoding="utf-8")
+
+
+def _proof(title: str, facts: Facts, seconds: float) -> str:
+    lines = [title, *(f"  {number}. {fact}" for number, fact in enumerate(FACTS, 1))]
+    lines.append(
+        f"{facts.steps:,} steps and {facts.messages:,} messages a schedule, {facts.depth:,} one after another; "
+        f"{facts.expressions:,} expressions; {seconds:.2f} s"
+    )
+    return "\n".join(lines) + "\n"
