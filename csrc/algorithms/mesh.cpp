@@ -11,20 +11,74 @@
 
 namespace pycomm::algorithms {
 
+namespace {
+
+// Everyone's message and one's own, in rank order.
+std::vector<Operand> all_in_order(const Builder& rank, Spot mine) {
+  std::vector<Operand> operands;
+  for (int peer = 0; peer < rank.ranks(); ++peer) operands.push_back(peer == rank.rank() ? own(mine) : message(peer));
+  return operands;
+}
+
+}  // namespace
+
 void mesh_allreduce(Builder& rank) {
+  const int ranks = rank.ranks();
+  rank.deal([&] {
+    const Spot sent = rank.shape().in_place && ranks > 1 ? tmp(0, 0) : in(0);
+    if (sent != in(0)) rank.copy(sent, in(0));
+    for (int turn = 1; turn < ranks; ++turn) rank.send(sent, rank.ahead(turn));
+    rank.combine(out(0), all_in_order(rank, in(0)));
+    rank.scale(out(0));
+  });
+}
+
+void mesh_reduce_scatter(Builder& rank) {
+  rank.deal([&] {
+    for (int turn = 1; turn < rank.ranks(); ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
+    rank.combine(out(0), all_in_order(rank, in(rank.rank())));
+    rank.scale(out(0));
+  });
+}
+
+void mesh_allgather(Builder& rank) {
+  rank.deal([&] {
+    for (int turn = 1; turn < rank.ranks(); ++turn) rank.send(in(0), rank.ahead(turn));
+    rank.copy(out(rank.rank()), in(0));
+    for (int turn = 1; turn < rank.ranks(); ++turn) rank.recv(out(rank.ahead(-turn)), rank.ahead(-turn));
+  });
+}
+
+void mesh_broadcast(Builder& rank) {
+  const bool first = rank.rank() == rank.root();
+  rank.deal([&] {
+    if (!first) rank.recv(out(0), rank.root());
+    for (int turn = 1; first && turn < rank.ranks(); ++turn) rank.send(in(0), rank.ahead(turn));
+    if (first) rank.copy(out(0), in(0));
+  });
+}
+
+// In place, what comes from a peer goes where what goes to it lay: pairs exchange one after another through one `tmp`.
+// Ranks a and b meet in turn (a + b) mod p.
+void mesh_alltoall(Builder& rank) {
   const int ranks = rank.ranks(), me = rank.rank();
   rank.deal([&] {
-    if (ranks == 1) {
-      rank.copy(out(0), in(0));
-    } else {
-      const Spot sent = rank.shape().in_place ? tmp(0, 0) : in(0);
-      if (sent != in(0)) rank.copy(sent, in(0));
-      for (int turn = 1; turn < ranks; ++turn) rank.send(sent, rank.ahead(turn));
-      std::vector<Operand> operands;
-      for (int peer = 0; peer < ranks; ++peer) operands.push_back(peer == me ? own(in(0)) : message(peer));
-      rank.combine(out(0), operands);
+    if (rank.shape().in_place) {
+      int before = -1;
+      for (int turn = 0; turn < ranks; ++turn) {
+        const int peer = (turn - me + ranks) % ranks;
+        if (peer == me) continue;
+        if (before >= 0) rank.wait(before);
+        rank.copy(tmp(0, peer), in(peer));
+        rank.send(tmp(0, peer), peer);
+        rank.recv(out(peer), peer);
+        before = peer;
+      }
+      return;
     }
-    rank.scale(out(0));
+    for (int turn = 1; turn < ranks; ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
+    rank.copy(out(me), in(me));
+    for (int turn = 1; turn < ranks; ++turn) rank.recv(out(rank.ahead(-turn)), rank.ahead(-turn));
   });
 }
 

@@ -12,27 +12,45 @@ namespace {
 using enum Collective;
 
 const std::vector<AlgorithmRow>& rows() {
+  using namespace algorithms;
   static const std::vector<AlgorithmRow> table = {
       {.name = "ring",
        .alias = "",
        .display = "ring",
        .summary = "reduce-scatter, then all-gather, round a ring",
        .source = "Patarasuk & Yuan, JPDC 69(2), 2009",
-       .variants = {{allreduce, algorithms::ring_allreduce}},
+       .variants = {{allreduce, ring_allreduce},
+                    {reduce_scatter, ring_reduce_scatter},
+                    {allgather, ring_allgather},
+                    {broadcast, ring_broadcast}},
        .options = {}},
       {.name = "tree",
        .alias = "",
        .display = "tree",
-       .summary = "up a binomial tree to rank 0 and down again",
+       .summary = "up a binomial tree to one rank and down again",
        .source = "MPICH reduce_intra_binomial.c, bcast_intra_binomial.c",
-       .variants = {{allreduce, algorithms::tree_allreduce}},
+       .variants = {{allreduce, tree_allreduce}, {broadcast, tree_broadcast}, {reduce, tree_reduce}},
+       .options = {}},
+      {.name = "double-tree",
+       .alias = "",
+       .display = "double-tree",
+       .summary = "two binary trees, each with half the data",
+       .source = "Sanders, Speck & Träff, Parallel Computing 35(12), 2009",
+       .variants = {{allreduce, double_tree_allreduce}},
+       .options = {}},
+      {.name = "recursive-doubling",
+       .alias = "",
+       .display = "recursive-doubling",
+       .summary = "partners at doubling distance exchange all and add",
+       .source = "MPICH allreduce_intra_recursive_doubling.c; Thakur et al. 2005",
+       .variants = {{allreduce, recursive_doubling_allreduce}},
        .options = {}},
       {.name = "ps",
        .alias = "",
        .display = "ps",
        .summary = "parameter servers, each sums one part",
        .source = "Li et al., OSDI 2014; arXiv 1909.02061",
-       .variants = {{allreduce, algorithms::ps_allreduce}},
+       .variants = {{allreduce, ps_allreduce}},
        .options = {{"servers", "how many servers share the buffer", 1},
                    {"dedicated", "the servers are the last ranks, which pass no buffers", -1}}},
       {.name = "mesh",
@@ -40,7 +58,18 @@ const std::vector<AlgorithmRow>& rows() {
        .display = "mesh (p2p)",
        .summary = "everyone sends all to everyone and sums for itself",
        .source = "peer to peer of arXiv 1909.02061",
-       .variants = {{allreduce, algorithms::mesh_allreduce}},
+       .variants = {{allreduce, mesh_allreduce},
+                    {reduce_scatter, mesh_reduce_scatter},
+                    {allgather, mesh_allgather},
+                    {broadcast, mesh_broadcast},
+                    {alltoall, mesh_alltoall}},
+       .options = {}},
+      {.name = "direct",
+       .alias = "",
+       .display = "direct",
+       .summary = "reduce-scatter, then all-gather, over the mesh",
+       .source = "derived",
+       .variants = {{allreduce, direct_allreduce}},
        .options = {}},
   };
   return table;
@@ -128,20 +157,23 @@ Schedule build(std::string_view algorithm, const Shape& shape) {
     need(servers_of(shape) <= shape.ranks,
          "option 'servers' must be at most the " + std::to_string(shape.ranks) + " ranks", servers_of(shape));
   if (const auto reason = refusal(row, shape)) throw UsageError(*reason);
+  const bool rooted = shape.collective == broadcast || shape.collective == reduce;
+  Shape asked = shape;
+  asked.root = rooted ? shape.root : 0;
   const bool dedicated = shape.options.contains("dedicated") && shape.options.at("dedicated") == 1;
 
   schedule.algorithm = name;
   schedule.collective = shape.collective;
   schedule.ranks = shape.ranks;
   schedule.workers = shape.ranks - (dedicated ? servers_of(shape) : 0);
-  schedule.root = shape.root;
+  schedule.root = rooted ? shape.root : 0;
   schedule.segments = shape.segments;
   schedule.in_place = shape.in_place;
   const auto variant = std::find_if(row.variants.begin(), row.variants.end(),
                                     [&](const Variant& v) { return v.collective == shape.collective; });
   schedule.programs.reserve(static_cast<std::size_t>(shape.ranks));
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    algorithms::Builder builder(shape, rank, schedule.workers, rank > 0 ? &schedule.programs.back() : nullptr);
+    algorithms::Builder builder(asked, rank, schedule.workers, rank > 0 ? &schedule.programs.back() : nullptr);
     variant->program(builder);
     set_chunks(schedule, builder.chunks());
     schedule.programs.push_back(builder.finish());

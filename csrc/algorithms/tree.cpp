@@ -15,42 +15,61 @@ namespace pycomm::algorithms {
 
 namespace {
 
-// The sum of rank's subtree goes to the parent; at rank 0 it is finished. Returns the last step.
-int up(Builder& rank) {
-  const int ranks = rank.ranks(), me = rank.rank();
+// Ranks are counted from the root: position 0.
+int position_of(const Builder& rank) { return rank.ahead(-rank.root()); }
+int rank_at(const Builder& rank, int position) { return (position + rank.root()) % rank.ranks(); }
+
+// The sum of this rank's subtree, made in `partial`, goes to the parent; at the root it is finished. Returns the last
+// step.
+int up(Builder& rank, Spot partial) {
+  const int ranks = rank.ranks(), me = position_of(rank);
   Spot sum = in(0);
   for (int distance = 1; distance < ranks; distance *= 2) {
-    if (me & distance) return rank.send(sum, me - distance);
+    if (me & distance) return rank.send(sum, rank_at(rank, me - distance));
     if (me + distance >= ranks) continue;
+    const int child = rank_at(rank, me + distance);
     if (sum == in(0))
-      rank.combine(out(0), {own(in(0)), message(me + distance)});
+      rank.combine(partial, {own(in(0)), message(child)});
     else
-      rank.recv_reduce(out(0), me + distance);
-    sum = out(0);
+      rank.recv_reduce(partial, child);
+    sum = partial;
   }
-  if (ranks == 1) rank.copy(out(0), in(0));
-  return rank.scale(out(0));
+  if (ranks == 1) rank.copy(partial, in(0));
+  return rank.scale(partial);
 }
 
-// From the parent to the children, the farthest first.
-void down(Builder& rank, int up_lane, int finished) {
-  const int ranks = rank.ranks(), me = rank.rank();
+// From the parent, or from `root_has`, to the children: the farthest first.
+void down(Builder& rank, Spot root_has) {
+  const int ranks = rank.ranks(), me = position_of(rank);
   int parent = 1;
   while (parent < ranks && !(me & parent)) parent *= 2;
-  if (me == 0)
-    rank.after(up_lane, finished);
-  else
-    rank.recv(out(0), me - parent);
+  if (me > 0) rank.recv(out(0), rank_at(rank, me - parent));
   for (int distance = parent / 2; distance > 0; distance /= 2)
-    if (me + distance < ranks) rank.send(out(0), me + distance);
+    if (me + distance < ranks) rank.send(me > 0 ? out(0) : root_has, rank_at(rank, me + distance));
 }
 
 }  // namespace
 
 void tree_allreduce(Builder& rank) {
   int finished = -1;
-  const int up_lane = rank.lane([&] { finished = up(rank); });
-  if (rank.ranks() > 1) rank.lane([&] { down(rank, up_lane, finished); });
+  const int up_lane = rank.lane([&] { finished = up(rank, out(0)); });
+  if (rank.ranks() == 1) return;
+  rank.lane([&] {
+    if (rank.rank() == rank.root()) rank.after(up_lane, finished);
+    down(rank, out(0));
+  });
+}
+
+void tree_broadcast(Builder& rank) {
+  rank.deal([&] {
+    down(rank, in(0));
+    if (rank.rank() == rank.root()) rank.copy(out(0), in(0));
+  });
+}
+
+// Only the root has an output: the others sum in `tmp`.
+void tree_reduce(Builder& rank) {
+  rank.deal([&] { up(rank, rank.rank() == rank.root() ? out(0) : tmp(0, 0)); });
 }
 
 }  // namespace pycomm::algorithms

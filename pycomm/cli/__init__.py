@@ -15,7 +15,7 @@ COMMANDS: Final = {
     "fit": ("pycomm.cli.fit", "Latency and bandwidth behind measured all-reduces, with confidence intervals."),
     "predict": ("pycomm.cli.predict", "The iteration time on N workers, and what holds it back."),
     "validate": ("pycomm.cli.validate", "Predicted against measured on published runs."),
-    "list": ("pycomm.cli.list", "List the algorithms, with what each costs, counted from its schedule."),
+    "list": ("pycomm.cli.registry", "List the algorithms, with what each costs, counted from its schedule."),
     "schedule": ("pycomm.cli.schedule", "Draw who sends what when, or prove a schedule right without running it."),
     "info": ("pycomm.cli.info", "Say what this build and this machine can do, and what is missing and why."),
 }
