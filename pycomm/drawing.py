@@ -21,8 +21,16 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f
 
 
 def _part(schedule: Schedule, message: Message) -> str:
-    chunk = f"{message.chunk}" if schedule.chunks > 1 else "all"
-    return chunk if schedule.segments == 1 else f"{chunk}.{message.segment}"
+    if schedule.chunks == 1:
+        return "all" if schedule.segments == 1 else f"{message.segment}"
+    return f"{message.chunk}" if schedule.segments == 1 else f"{message.chunk}.{message.segment}"
+
+
+def _part_name(schedule: Schedule) -> str:
+    """What _part() writes."""
+    if schedule.segments == 1:
+        return "chunk" if schedule.chunks > 1 else "buffer"
+    return "chunk.segment" if schedule.chunks > 1 else "segment"
 
 
 def _check(schedule: Schedule, most_ranks: int | None = None) -> None:
@@ -83,9 +91,8 @@ def draw_text(schedule: Schedule) -> str:
         by_round[message.round][message.sender].append(message)
     lines = [schedule.title, f"{len(schedule.messages)} messages in {len(by_round)} rounds", ""]
     if by_round:
-        part = "chunk.segment" if schedule.segments > 1 else "chunk"
         lines += _table(schedule, by_round) if schedule.ranks <= MOST_RANKS_ACROSS else _list(schedule, by_round)
-        lines += ["", f"+x → r: {part} x goes to rank r, which adds it; =x → r: which keeps it", ""]
+        lines += ["", f"+x → r: {_part_name(schedule)} x goes to rank r, which adds it; =x → r: which keeps it", ""]
     for lane, steps in enumerate(schedule.steps_of(0)):
         lanes = f", lane {lane}" if len(schedule.steps_of(0)) > 1 else ""
         lines.append(f"what rank 0 does{lanes}" + (" for each segment" if schedule.segments > 1 else ""))
@@ -98,11 +105,12 @@ def draw_text(schedule: Schedule) -> str:
 def draw_svg(schedule: Schedule) -> str:
     """A space-time diagram: a line for each rank, time downwards, an arrow for each message."""
     _check(schedule, MOST_RANKS_SVG)
+    numbered = schedule.chunks > 1 or schedule.segments > 1
     across = max(36, min(110, 1400 // schedule.ranks))
-    down, left, top = 64, 70, 84
+    down, left, top = 64, 70, 100
     rounds = max((message.round for message in schedule.messages), default=0)
     width = max(left + across * (schedule.ranks - 1) + 70, 560)
-    height = top + rounds * down + 60
+    height = top + rounds * down + 30
 
     def x(rank: int) -> float:
         return left + across * rank
@@ -122,8 +130,9 @@ def draw_svg(schedule: Schedule) -> str:
         "</defs>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="20" y="26" font-size="15" font-weight="bold">{escape(schedule.title)}</text>',
-        f'<text x="20" y="46" fill="#555">{len(schedule.messages)} messages in {rounds} rounds; solid: the receiver '
-        "adds it, dashed: it keeps it; the number is the chunk's</text>",
+        f'<text x="20" y="46" fill="#555">{len(schedule.messages)} messages in {rounds} rounds. Solid: the receiver '
+        "adds it; dashed: it keeps it.</text>",
+        f'<text x="20" y="63" fill="#555">The number is the {_part_name(schedule)}.</text>' if numbered else "",
     ]
     for number in range(rounds):
         shade = "#f6f6f6" if number % 2 == 0 else "#ffffff"
@@ -148,13 +157,13 @@ def draw_svg(schedule: Schedule) -> str:
                 f'<line x1="{x(sender)}" y1="{start:.1f}" x2="{x(message.receiver)}" y2="{end:.1f}" '
                 f'stroke="{colour}" stroke-width="1.6"{dash} marker-end="url(#head{kind})"/>'
             )
-            if schedule.chunks > 1 or schedule.segments > 1:
+            if numbered:
                 share = min(0.3, 26 / (across * abs(message.receiver - sender)))
                 at_x = x(sender) + share * (x(message.receiver) - x(sender))
                 at_y = start + share * (end - start)
-                parts.append(
-                    f'<text x="{at_x:.1f}" y="{at_y - 2:.1f}" text-anchor="middle" font-size="11" fill="{colour}" '
-                    f'stroke="white" stroke-width="3" paint-order="stroke">{_part(schedule, message)}</text>'
-                )
+                place = f'x="{at_x:.1f}" y="{at_y + 4:.1f}" text-anchor="middle" font-size="11"'
+                part = _part(schedule, message)
+                parts.append(f'<text {place} fill="white" stroke="white" stroke-width="4">{part}</text>')
+                parts.append(f'<text {place} fill="{colour}">{part}</text>')
     parts.append("</svg>")
     return "\n".join(parts) + "\n"

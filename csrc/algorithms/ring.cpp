@@ -42,8 +42,8 @@ void ring_allreduce(Builder& rank) {
   });
 }
 
-// The first half alone. Sums on their way alternate between two places of `tmp`: before one is sent, the one before must
-// have been taken, so that its place is free for the next. (Waiting just before writing would close a circle.)
+// The first half alone. Sums on their way alternate between two places of `tmp`: before one is sent, the one before
+// must have been taken, so that its place is free for the next. (Waiting just before writing would close a circle.)
 void ring_reduce_scatter(Builder& rank) {
   const int ranks = rank.ranks(), next = rank.ahead(1), previous = rank.ahead(-1);
   rank.deal([&] {

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import pycomm
+from pycomm.algorithms import registry
 
-ALGORITHMS = ["ring", "tree", "ps:servers=1", "ps:servers=2", "mesh"]
+ALGORITHMS = [row.name for row in registry()] + ["ps:servers=2"]
 COUNTS = [0, 1, 2, 3, 7, 16, 17, 127, 1000, 4099, 70001]
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"]
 GUARD = 64  # elements on each side that no rank may touch

@@ -185,23 +185,23 @@ def test_a_receive_before_the_send_it_waits_for_round_a_circle_is_refused():
     for schedule in schedules():
         for rank, body, steps in bodies(schedule):
             for at, step in enumerate(steps):
-                if step.action != "send" or step.source[0] == "tmp":
+                if step.action != "send" or schedule.out_chunks <= step.chunk:
                     continue
-                nth = sum(s.action == "send" and s.peer == step.peer for s in steps[:at])
+                if schedule.collective == "reduce" and rank != schedule.root:
+                    continue  # nowhere to receive into
                 other = schedule.body(step.peer, body)
-                taken = [k for k, s in enumerate(other) for peer in takes(s) if peer == rank]
+                nth = sum(s.action == "send" and s.peer == step.peer for s in steps[:at])
+                taken = [k for k, s in enumerate(other) for peer in takes(s) if peer == rank][nth]
                 receive = changed(step, action="recv", to=("out", step.chunk), peer=step.peer)
-                if schedule.out_chunks <= step.chunk or (schedule.collective == "reduce" and rank != schedule.root):
-                    continue
-                after = other[taken[nth]]
-                answer = changed(after, action="send", source=after.to, peer=rank, chunk=after.chunk)
+                answer = changed(other[taken], action="send", source=other[taken].to, peer=rank, chunk=step.chunk)
                 broken = schedule.with_body(rank, body, replaced(steps, at, receive, step))
-                broken = broken.with_body(step.peer, body, [*other, answer])
-                refused(broken, f"rank {rank} receives before {at}", "fact 3")
+                broken = broken.with_body(step.peer, body, replaced(other, taken, other[taken], answer))
+                refused(broken, f"rank {rank} receives before {at}")
                 said = refusal_of(broken)
-                assert "a circle of waiting:" in said
-                assert said.count("waits for") >= 2
-                circles += 1
+                if "fact 3" in said:  # else the answer's place is written again, or the receive meets another message
+                    assert "a circle of waiting:" in said
+                    assert said.count("waits for") >= 2
+                    circles += 1
     assert circles > 500
 
 
