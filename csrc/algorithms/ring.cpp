@@ -11,7 +11,7 @@
 // all the way round, so every earlier send of it has been taken. Segments are dealt to lanes: the hops overlap.
 //
 // Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2),
-// 2009. Alone: MPICH, src/mpi/coll/reduce_scatter/…_intra_pairwise.c (the costs), allgather/allgather_intra_ring.c.
+// 2009. The halves alone: MPICH, reduce_scatter_intra_pairwise.c (the same costs), allgather_intra_ring.c.
 #include "algorithms/algorithms.hpp"
 
 namespace pycomm::algorithms {
