@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "algorithms/registry.hpp"
+#include "schedule/fuse.hpp"
 #include "schedule/wellformed.hpp"
 
 namespace pycomm {
@@ -12,6 +13,9 @@ namespace {
 
 // Segments and lanes beside one of each: as many lanes as segments, in turn on one lane, fewer lanes than segments.
 constexpr std::array<std::pair<int, int>, 3> kRepeats = {{{2, 2}, {3, 1}, {5, 4}}};
+
+// Ranks land only within a host, where they reach one another's buffers; this is more than hosts have ranks.
+constexpr int kLandingRanks = 128;
 
 // Every segment of `schedule` is the one segment of `proved`, so that its proof holds here.
 bool repeats(const Schedule& schedule, const Schedule& proved) {
@@ -35,6 +39,15 @@ Proof prove(std::string_view algorithm, const Shape& shape) {
     ++proof.schedules;
     ++proof.followed;
     if (!in_place) proof.facts = facts;
+    if (shape.ranks <= kLandingRanks) {
+      Schedule landing = proved;
+      fuse_landings(landing);
+      if (const Facts fused = verify(landing); fused.landings > 0) {
+        ++proof.schedules;
+        ++proof.followed;
+        proof.landings += fused.landings;
+      }
+    }
     for (const auto& [segments, lanes] : kRepeats) {
       Shape more = one;
       more.segments = segments;

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "bind/register.hpp"
 #include "schedule/count.hpp"
+#include "schedule/fuse.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
 
@@ -99,6 +100,7 @@ py::dict facts_to_python(const Facts& facts) {
   py::dict dict;
   dict["steps"] = facts.steps;
   dict["messages"] = facts.messages;
+  dict["landings"] = facts.landings;
   dict["expressions"] = facts.expressions;
   dict["segments_followed"] = facts.followed;
   dict["calls"] = facts.calls;
@@ -197,6 +199,14 @@ void register_schedule(py::module_& module) {
           "bodies", [](const Schedule& s, std::size_t rank) { return s.programs.at(rank).bodies.size(); },
           py::arg("rank"))
       .def("body", &body_of, py::arg("rank"), py::arg("body"), "A copy of its steps.")
+      .def(
+          "with_landings",
+          [](const Schedule& s) {
+            Schedule landing = s;
+            fuse_landings(landing);
+            return landing;
+          },
+          "As the engine runs it where peers can reach the buffers.")
       .def("with_body", &with_body, py::arg("rank"), py::arg("body"), py::arg("steps"), "A copy with other steps.")
       .def(
           "verify",
@@ -257,6 +267,7 @@ void register_schedule(py::module_& module) {
         }
         py::dict dict = facts_to_python(proof.facts);
         dict["schedules"] = proof.schedules;
+        dict["landings"] = proof.landings;
         dict["schedules_followed"] = proof.followed;
         return dict;
       },

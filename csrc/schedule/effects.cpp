@@ -93,6 +93,15 @@ void Simulation::send(LaneState& lane, const Step& step) {
   queue.sent_time = lane.time;
   queue.extent = chunk_of(step);
   queue.full = true;
+  queue.landed = step.landed;
+  if (step.landed) {
+    if (!lane.stores || lane.stored != step.from)
+      refuse(schedule_, 5, site_of(lane),
+             "says that " + text_of(step.from) + " was stored at the peer, but no combine just before made it");
+    clocks_.drop(queue.store_clock);
+    queue.store_clock = clocks_.share(lane.store_clock);
+    queue.store_time = lane.store_time;
+  }
   queue.round = std::max(queue.round, lane.round) + 1;
   if (rank_states_[static_cast<std::size_t>(lane.rank)].call == 0) depth_ = std::max(depth_, queue.round);
   if (recording_) {
@@ -144,13 +153,27 @@ void Simulation::end_take(LaneState& lane, std::int32_t from) {
   end_call_if_over(from);
 }
 
-// A landed message may have been stored as soon as it was sent: the sender must know all uses of the place to be over.
+// A combine stores at the peers of the landed sends that follow it, its division and other sends of the same place.
+void Simulation::remember_store(LaneState& lane, const Step& step) {
+  const bool same = (step.action == Action::scale && step.to == lane.stored) ||
+                    (step.action == Action::send && step.from == lane.stored);
+  if (lane.stores && same) return;
+  clocks_.drop(lane.store_clock);
+  lane.store_clock = Clocks::kNothing;
+  lane.stores = step.action == Action::combine;
+  if (!lane.stores) return;
+  lane.stored = step.to;
+  lane.store_clock = clocks_.share(lane.clock);
+  lane.store_time = lane.time;
+}
+
+// A landed message was stored by the combine: by then its rank must have known all uses of the place to be over.
 void Simulation::check_landing(LaneState& lane, const Step& step, const Queue& queue) {
   const PlaceState& place = place_at(lane, step.to);
   const std::string stores = "rank " + std::to_string(step.peer) + " may store into " + text_of(step.to) + " while ";
   const auto known = [&](std::int32_t of, std::int32_t time) {
-    if (static_cast<std::size_t>(of) == lane_index(step.peer, lane.number)) return queue.sent_time >= time;
-    return clocks_.get(queue.clock, static_cast<std::size_t>(of)) >= time;
+    if (static_cast<std::size_t>(of) == lane_index(step.peer, lane.number)) return queue.store_time >= time;
+    return clocks_.get(queue.store_clock, static_cast<std::size_t>(of)) >= time;
   };
   const auto here = [&](std::int32_t l) { return static_cast<std::int32_t>(lane_index(lane.rank, l)); };
   if (place.writer >= 0 && !known(here(place.writer), place.write_time))
@@ -170,7 +193,10 @@ void Simulation::check_landing(LaneState& lane, const Step& step, const Queue& q
 }
 
 void Simulation::receive(LaneState& lane, const Step& step) {
-  if (step.landed) check_landing(lane, step, queue_at(queue_index(step.peer, lane.rank, lane.number)));
+  const Queue& queue = queue_at(queue_index(step.peer, lane.rank, lane.number));
+  if (step.landed != queue.landed)
+    refuse(schedule_, 5, site_of(lane), "one end of the message says that it landed, the other does not");
+  if (step.landed) check_landing(lane, step, queue);
   Expressions::Id value = take(lane, step.peer, step);
   if (step.action == Action::recv_reduce) value = expressions_.sum(read(lane, step.to, step), value);
   write(lane, step.to, value, step);
@@ -179,6 +205,9 @@ void Simulation::receive(LaneState& lane, const Step& step) {
 
 void Simulation::combine(LaneState& lane, const Step& step) {
   const auto operands = program_of(lane).operands_of(step);
+  for (const Operand& operand : operands)
+    if (operand.peer >= 0 && queue_at(queue_index(operand.peer, lane.rank, lane.number)).landed)
+      refuse(schedule_, 5, site_of(lane), "one end of the message says that it landed, the other does not");
   operand_values_.clear();
   for (const Operand& operand : operands)
     operand_values_.push_back(operand.peer < 0 ? read(lane, operand.place, step) : take(lane, operand.peer, step));

@@ -24,12 +24,10 @@ std::int64_t last_time(const Schedule& schedule, std::size_t segments, std::int3
   return static_cast<std::int64_t>(longest * segments) * calls;
 }
 
-bool needs_reads(const Schedule& schedule) {
-  for (const Program& program : schedule.programs) {
-    if (program.lanes.size() > 1) return true;
+bool lands(const Schedule& schedule) {
+  for (const Program& program : schedule.programs)
     for (const auto& body : program.bodies)
       if (std::any_of(body.begin(), body.end(), [](const Step& step) { return step.landed; })) return true;
-  }
   return false;
 }
 
@@ -43,7 +41,8 @@ Simulation::Simulation(const Schedule& schedule, std::vector<std::int32_t> segme
       queue_numbers_(static_cast<std::size_t>(schedule.ranks) * static_cast<std::size_t>(schedule.ranks) * lanes_, -1),
       expressions_(calls, schedule.ranks, schedule.chunks * static_cast<std::int32_t>(segments_.size())),
       clocks_(static_cast<std::size_t>(schedule.ranks) * lanes_, last_time(schedule, segments_.size(), calls)),
-      track_reads_(needs_reads(schedule)),
+      landing_(lands(schedule)),
+      track_reads_(landing_ || lanes_ > 1),
       stamps_(static_cast<std::size_t>(schedule.ranks), -1) {
   std::size_t places = 0;
   lane_states_.resize(static_cast<std::size_t>(schedule.ranks) * lanes_);
@@ -244,6 +243,7 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
       over();
       break;
   }
+  if (landing_) remember_store(lane, step);
   if (!lane.watched) return true;
   const std::size_t mine = lane_index(lane.rank, lane.number);
   past_[static_cast<std::uint64_t>(mine) << 40 | static_cast<std::uint64_t>(lane.step) << 16 |

@@ -34,6 +34,9 @@ class Simulation {
     std::uint32_t hold = 0;
     std::int32_t extent = 0;
     bool full = false;
+    bool landed = false;                         // it was stored at the receiver by the combine before the send:
+    Clocks::Ref store_clock = Clocks::kNothing;  // what the sender knew then
+    std::int32_t store_time = 0;
     Clocks::Ref take_clock = Clocks::kNothing;  // what the taker knew at the last take
     std::int32_t take_time = 0;
     std::int32_t round = 0;       // of the last message
@@ -50,6 +53,10 @@ class Simulation {
     std::int32_t round = 0;    // of the latest message that it has, or was told of
     Clocks::Ref clock = Clocks::kNothing;
     std::int64_t waits_on = -1;  // a queue, kAfter, or -1: it can go on
+    bool stores = false;         // the last steps were a combine into `stored`, its division, and sends of it
+    Place stored{};
+    Clocks::Ref store_clock = Clocks::kNothing;  // what was known at that combine
+    std::int32_t store_time = 0;
     bool queued = false;
     bool done = false;
     bool watched = false;  // another lane has an `after` on it
@@ -87,6 +94,7 @@ class Simulation {
   void write(LaneState& lane, Place place, Expressions::Id value, const Step& step);
   void check_landing(LaneState& lane, const Step& step, const Queue& queue);
   void need_over(const LaneState& lane, const PlaceState& place, const char* doing);
+  void remember_store(LaneState& lane, const Step& step);
   void end_take(LaneState& lane, std::int32_t from);
 
   // outcome.cpp: what each rank must hold at the end of a call.
@@ -135,6 +143,7 @@ class Simulation {
   Uses uses_;
   Expressions expressions_;
   Clocks clocks_;
+  bool landing_;  // some steps are landed
   bool track_reads_;
   std::vector<std::size_t> ready_;
   std::vector<Expressions::Id> operand_values_;

@@ -17,7 +17,7 @@ std::string text_of(const Program& program, const Step& step) {
   const std::string peer = numbered("rank ", step.peer);
   const std::string to = text_of(step.to), from = text_of(step.from);
   switch (step.action) {
-    case Action::send: return "send " + from + " to " + peer;
+    case Action::send: return "send " + from + " to " + peer + (step.landed ? ", landed" : "");
     case Action::recv: return "recv " + to + " from " + peer + (step.landed ? ", landed" : "");
     case Action::recv_reduce: return "recv_reduce " + to + " from " + peer;
     case Action::copy: return "copy " + from + " to " + to;

@@ -36,7 +36,10 @@ Facts verify(const Schedule& schedule, Depth depth) {
       const auto times = segments_of(schedule, lane);
       facts.steps += times * static_cast<std::int64_t>(program.steps(lane).size());
       for (const Step& step : program.steps(lane))
-        if (step.action == Action::send) facts.messages += times;
+        if (step.action == Action::send) {
+          facts.messages += times;
+          facts.landings += step.landed ? times : 0;
+        }
     }
   facts.calls = independent && facts.steps / schedule.segments * facts.followed > kStepsForTwoCalls ? 1 : 2;
   Simulation simulation(schedule, std::move(segments), facts.calls);

@@ -29,6 +29,7 @@ namespace pycomm {
 struct Facts {
   std::int64_t steps = 0;        // of all ranks, lanes and segments
   std::int64_t messages = 0;     // the same
+  std::int64_t landings = 0;     // of the messages, those marked landed
   std::int64_t expressions = 0;  // different ones that were met
   std::int32_t followed = 0;     // segments that were followed; the others are of the same kinds
   std::int32_t calls = 0;        // that were followed

@@ -78,6 +78,8 @@ def command(
 
 def _proof(title: str, facts: Facts, seconds: float) -> str:
     lines = [title, *(f"  {number}. {fact}" for number, fact in enumerate(FACTS, 1))]
+    if facts.landings:
+        lines.append(f"{facts.landings:,} messages are stored by the sums they send, where peers reach the buffers")
     lines.append(
         f"{facts.steps:,} steps and {facts.messages:,} messages a schedule, {facts.depth:,} one after another; "
         f"{facts.expressions:,} expressions; {seconds:.2f} s"

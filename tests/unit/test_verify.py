@@ -24,7 +24,7 @@ def options_of(name: str, ranks: int) -> list[str]:
 def test_every_algorithm_is_proved_for_1_to_64_ranks(name, collective):
     for ranks in range(1, 65):
         for algorithm in options_of(name, ranks):
-            assert prove(algorithm, ranks=ranks, collective=collective, root=ranks // 3).schedules == 8
+            assert prove(algorithm, ranks=ranks, collective=collective, root=ranks // 3).schedules >= 8
 
 
 @pytest.mark.parametrize(("name", "collective"), ROWS)
@@ -230,33 +230,60 @@ def test_lanes_that_nothing_orders_may_not_share_a_place():
         native.with_body(0, 1, sends).verify()
 
 
-def test_a_landed_message_is_accepted_where_the_sender_knows_that_the_place_is_free():
-    for in_place in (False, True):  # in place the server took what lay there
-        native = two_rank_ps(in_place)
-        send, receive = native.body(1, 0)
-        native.with_body(1, 0, [send, changed(receive, landed=True)]).verify()
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_landed_message_is_accepted_where_the_sender_knows_that_the_place_is_free(in_place):
+    native = two_rank_ps(in_place)  # in place, the server took what lay there
+    combine, scale, reply = native.body(0, 0)
+    send, receive = native.body(1, 0)
+    by_hand = native.with_body(0, 0, [combine, scale, changed(reply, landed=True)])
+    by_hand = by_hand.with_body(1, 0, [send, changed(receive, landed=True)])
+    assert by_hand.verify()["landings"] == 1
+    assert native.with_landings().verify()["landings"] == 1
+    assert native.verify()["landings"] == 0
 
 
 @pytest.mark.parametrize("use", ["write", "read", "hold"])
 def test_a_landed_message_is_fact_5_where_an_earlier_use_may_still_go_on(use):
-    native = two_rank_ps()
-    send, receive = native.body(1, 0)
-    copy = changed(receive, action="copy", to=("out", 0), source=("in", 0), chunk=0)
-    landed = changed(receive, landed=True)
+    native = two_rank_ps().with_landings()
     combine, scale, reply = native.body(0, 0)
+    send, receive = native.body(1, 0)
+    assert reply.landed
+    assert receive.landed
+    copy = changed(receive, action="copy", to=("out", 0), source=("in", 0), chunk=0, landed=False)
+    broken = native
     if use == "write":  # before the push the server knows of it, after the push it does not
-        broken = native.with_body(1, 0, [send, copy, landed])
-        native.with_body(1, 0, [copy, send, landed]).verify()
-    elif use == "read":
-        # `out` is written before the push and read after it
-        broken = native.with_body(1, 0, [copy, send, changed(copy, to=("out", 0), source=("out", 0)), landed])
-    else:
-        # rank 1 sends `out` once more after the push; rank 0 takes that only after its reply
+        broken = native.with_body(1, 0, [send, copy, receive])
+        native.with_body(1, 0, [copy, send, receive]).verify()
+    elif use == "read":  # `out` is written before the push and read after it
+        broken = native.with_body(1, 0, [copy, send, changed(copy, source=("out", 0)), receive])
+    else:  # rank 1 sends `out` once more after the push; rank 0 takes that only after its reply
         into = changed(combine, action="recv", to=("out", 0), peer=1, chunk=0)
-        broken = native.with_body(1, 0, [copy, send, changed(send, source=("out", 0)), landed])
+        broken = native.with_body(1, 0, [copy, send, changed(send, source=("out", 0)), receive])
         broken = broken.with_body(0, 0, [combine, scale, reply, into])
     with pytest.raises(ScheduleError, match=r"fact 5 .*rank 1.*rank 0 may store into out\[0\] while"):
         broken.verify()
+
+
+def test_a_message_lands_by_the_combine_just_before_it_or_not_at_all():
+    native = two_rank_ps().with_landings()
+    combine, scale, reply = native.body(0, 0)
+    send, receive = native.body(1, 0)
+    between = changed(combine, action="copy", to=("out", 0), source=("out", 0), chunk=0)
+    with pytest.raises(ScheduleError, match=r"fact 5 .*rank 0.*no combine just before made it"):
+        native.with_body(0, 0, [combine, scale, between, reply]).verify()
+    for broken in (
+        native.with_body(0, 0, [combine, scale, changed(reply, landed=False)]),
+        native.with_body(1, 0, [send, changed(receive, landed=False)]),
+    ):
+        with pytest.raises(ScheduleError, match=r"fact 5 .*one end of the message says that it landed"):
+            broken.verify()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_all_of_the_second_half_of_direct_lands(ranks):
+    for in_place in (False, True):
+        native = schedule("direct", ranks=ranks, in_place=in_place)._native
+        assert native.with_landings().verify(all=True)["landings"] == ranks * (ranks - 1)
 
 
 def test_places_and_peers_that_do_not_exist_are_refused():

@@ -84,10 +84,11 @@ def takes(step: _core.Step) -> list[int]:
     return [step.peer] if step.action in ("recv", "recv_reduce") else []
 
 
-@pytest.mark.parametrize("segments", [1, 3])
-def test_a_dropped_step_is_refused(segments):
+@pytest.mark.parametrize(("segments", "landings"), [(1, False), (1, True), (3, False)])
+def test_a_dropped_step_is_refused(segments, landings):
     dropped = 0
-    for schedule in schedules(segments=segments):
+    for built in schedules(segments=segments):
+        schedule = built.with_landings() if landings else built
         for rank, body, steps in bodies(schedule):
             for at, step in enumerate(steps):
                 refused(schedule.with_body(rank, body, replaced(steps, at)), f"rank {rank} drops {at} ({step.text})")
