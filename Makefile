@@ -25,7 +25,7 @@ CPP_FILES := $(shell find csrc tests bench -name '*.[ch]' -o -name '*.[ch]pp' -o
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help install bench peers test bench-check dist-check lint format native-tests release asan-ubsan tsan clean
+.PHONY: help install bench peers test bench-check dist-check cuda-check gpu-check lint format native-tests release asan-ubsan tsan clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -80,6 +80,19 @@ dist-check: $(VENV)/stamp-build ## sdist, the wheel from it, and its import in a
 	build/empty-venv/bin/python -m pip install --quiet --disable-pip-version-check build/dist/*.whl
 	cd build/empty-venv && bin/python -c 'import pycomm; print("imported pycomm", pycomm.__version__, "from", pycomm.__file__)'
 	cd build/empty-venv && bin/pycomm --version
+
+# The kernels for sm_80, sm_90 and sm_100, and the import of their module where no driver is.
+cuda-check: $(VENV)/stamp-install ## compile the CUDA path with nvcc and import it
+	@command -v nvcc >/dev/null || { echo "cuda-check: skipped: no nvcc on PATH"; exit 0; }; \
+	$(BIN)/cmake -S . -B build/cuda -G Ninja -DPYCOMM_CUDA=ON -DPYCOMM_WERROR=ON -DPYCOMM_PYTHON=ON \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	  -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) && \
+	$(BIN)/cmake --build build/cuda --target _cuda && cd build/cuda && \
+	../../$(BIN)/python -c 'import _cuda; print("no GPU:" if _cuda.missing_device() else "a GPU", _cuda.missing_device())'
+
+GPU_PYTHON ?= $(PYTHON)
+gpu-check: ## on a machine with a GPU: build, test and measure all, in 8 minutes and without network
+	$(GPU_PYTHON) bench/gpu_check
 
 lint: $(VENV)/stamp-lint ## check style and types of Python, and format of C++
 	$(BIN)/ruff check .

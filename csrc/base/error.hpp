@@ -4,6 +4,7 @@
 //   ├── UsageError      the caller's mistake, found before any message is sent (a ValueError in Python)
 //   ├── Unavailable     not built, or no such device: says why and what to do
 //   ├── TransportError  a peer or a link failed: names the rank
+//   ├── DeviceError     a CUDA call failed
 //   └── ScheduleError   a schedule breaks one of its five facts: names rank, step and chunk
 #pragma once
 
@@ -25,6 +26,10 @@ struct Unavailable : Error {
 };
 
 struct TransportError : Error {
+  using Error::Error;
+};
+
+struct DeviceError : Error {
   using Error::Error;
 };
 

@@ -25,6 +25,8 @@ void register_errors(py::module_&) {
       raise_as("Unavailable", error.what());
     } catch (const TransportError& error) {
       raise_as("TransportError", error.what());
+    } catch (const DeviceError& error) {
+      raise_as("DeviceError", error.what());
     } catch (const ScheduleError& error) {
       raise_as("ScheduleError", error.what());
     } catch (const Error& error) {

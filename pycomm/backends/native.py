@@ -3,6 +3,7 @@
 from pycomm.algorithms import parse_algorithm
 from pycomm.backends.protocol import Backend, Contender, Prepared, Request
 from pycomm.communicator import Communicator
+from pycomm.cuda.probe import missing_for_arrays
 
 
 class Native:
@@ -11,8 +12,10 @@ class Native:
     name = "native"
 
     def missing(self, comm: Communicator, device: str) -> str:
-        """Nothing on the CPU."""
-        return "" if device == "cpu" else "this build runs no schedule on a GPU"
+        """Nothing on the CPU; without a GPU, it."""
+        if device == "cpu":
+            return ""
+        return missing_for_arrays() or "pycomm bench does not run schedules on a GPU yet: make gpu-check measures them"
 
     def unsupported(self, dtype: str, op: str) -> str:
         """Nothing: every type, every op."""

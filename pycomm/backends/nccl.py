@@ -1,10 +1,32 @@
-"""NCCL, through CuPy. It moves arrays of GPUs only."""
+"""NCCL, through CuPy: one communicator a rank. It moves arrays of GPUs only."""
 
-import importlib.util
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any, Final
 
 from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
 from pycomm.communicator import Communicator
+from pycomm.cuda.interface import device_array
+from pycomm.cuda.probe import missing_for_arrays
 from pycomm.errors import Unavailable
+from pycomm.world import World
+
+# NCCL's own numbers (nccl.h), which CuPy's constants do not all have.
+_TYPES: Final = {
+    "int8": 0, "uint8": 1, "int32": 2, "int64": 4, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
+}  # fmt: skip
+_OPS: Final = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+_MULTI_RANK_FROM: Final = 23000  # 2.30
+
+
+def nccl_module() -> Any:
+    """``cupy.cuda.nccl``. Raises Unavailable if CuPy has none."""
+    try:
+        return importlib.import_module("cupy.cuda.nccl")
+    except ImportError as error:
+        raise Unavailable(f"CuPy has no NCCL ({error}): pip install 'pycomm[cuda]'") from None
 
 
 class Nccl:
@@ -16,21 +38,86 @@ class Nccl:
         """Without a GPU, everything."""
         if device != "cuda":
             return "NCCL moves arrays of GPUs only: --device cuda"
-        if importlib.util.find_spec("cupy") is None:
-            return "CuPy is not installed: pip install 'pycomm[cuda]'"
-        return "this build does not drive NCCL"
+        if reason := missing_for_arrays():
+            return reason
+        try:
+            nccl_module()
+        except Unavailable as error:
+            return str(error)
+        return ""
 
     def unsupported(self, dtype: str, op: str) -> str:
-        """Nothing."""
-        return ""
+        """The types NCCL lacks: none of ours."""
+        return "" if dtype in _TYPES and op in _OPS else f"NCCL has no {op} of {dtype}"
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
         """One: the library chooses its algorithm."""
         return [Contender(self.name, LIBRARY, "", ranks, lambda size: None)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
-        """Raises Unavailable."""
-        raise Unavailable(self.missing(comm, "cuda"))
+        """``ncclAllReduce`` on the current stream, then a wait for it. All ranks call it together."""
+        import cupy
+
+        where = f"rank {comm.rank} of {comm.ranks}: allreduce"
+        send = device_array(request.send, f"{where}: send")
+        receive = device_array(request.receive, f"{where}: receive")
+        communicator = join_nccl(nccl_module(), comm.world, device_uuid(cupy))
+        dtype, op = _TYPES[request.dtype], _OPS[request.op]
+        stream = cupy.cuda.Stream(non_blocking=True)
+
+        def run() -> None:
+            communicator.allReduce(send.address, receive.address, request.count, dtype, op, stream.ptr)
+            stream.synchronize()
+
+        return Prepared(run)
+
+
+def device_uuid(cupy: Any) -> str:
+    """What tells the current device from every other, also across processes."""
+    found: Any = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["uuid"]
+    return bytes(found).hex()
+
+
+def join_nccl(nccl: Any, world: World, uuid: str) -> Any:
+    """This rank's ``NcclCommunicator``; all ranks call it together.
+
+    Every rank says first whether it can take part, and rank 0's id follows only if all can: a rank that fails, rank 0
+    too, leaves nobody waiting in NCCL.
+
+    Raises Unavailable on every rank, with the reason and the rank it comes from.
+    """
+    identifier, reason = None, ""
+    try:
+        version = nccl.get_version()
+        if world.rank == 0:
+            identifier = nccl.get_unique_id()
+    except Exception as error:
+        version, reason = 0, f"{type(error).__name__}: {error}"
+    found = world.allgather((reason, version, uuid))
+    for rank, (why, _, _) in enumerate(found):
+        if why:
+            raise Unavailable(f"rank {rank}: NCCL: {why}")
+    uuids = [each for _, _, each in found]
+    if refusal := sharing_refusal(uuids, min(each for _, each, _ in found)):
+        raise Unavailable(refusal)
+    identifier = world.broadcast(identifier)
+    # CuPy lets go of the interpreter's lock here, so ranks that are threads wait for each other side by side.
+    return nccl.NcclCommunicator(world.ranks, identifier, world.rank)
+
+
+def sharing_refusal(uuids: list[str], version: int) -> str:
+    """Why NCCL will not put these ranks on these devices; empty if it will. `version` as 23004 for 2.30.4."""
+    shared = next((rank for rank, each in enumerate(uuids) if each in uuids[:rank]), None)
+    if shared is None:
+        return ""
+    both = f"ranks {uuids.index(uuids[shared])} and {shared} share a GPU"
+    if version < _MULTI_RANK_FROM:
+        return f"{both}, which NCCL {version // 10000}.{version // 100 % 100} refuses; it can from 2.30"
+    if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") != "1":
+        return f"{both}: NCCL asks for NCCL_MULTI_RANK_GPU_ENABLE=1 (experimental)"
+    if os.environ.get("NCCL_NVLS_ENABLE") == "1":
+        return f"{both}: NCCL_NVLS_ENABLE must not be 1"
+    return ""
 
 
 BACKEND: Backend = Nccl()

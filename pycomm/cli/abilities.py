@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pycomm import __version__
+from pycomm.cuda.probe import REBUILD, cuda_module
 from pycomm.measure.machine import describe_machine
 from pycomm.units import format_bytes
 
@@ -76,10 +77,11 @@ def _isa() -> Finding:
 
 
 def _cuda_build() -> Finding:
-    if importlib.util.find_spec("pycomm._cuda") is None:
-        why = "built without CUDA; with nvcc on PATH rebuild with: pip install . -C cmake.define.PYCOMM_CUDA=ON"
-        return Finding("CUDA kernels", False, why)
-    return Finding("CUDA kernels", True, "built in")
+    module = cuda_module()
+    if module is None:
+        return Finding("CUDA kernels", False, REBUILD)
+    version = module.runtime_version()
+    return Finding("CUDA kernels", True, f"built in, for CUDA {version // 1000}.{version % 1000 // 10}")
 
 
 def _machine() -> list[Finding]:

@@ -11,6 +11,7 @@ import click
 
 from pycomm import init, run
 from pycomm.backends import NAMES as BACKENDS
+from pycomm.cli.copy import copy
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
 from pycomm.measure.loop import Policy
@@ -85,6 +86,9 @@ def common_options(function: Command) -> Command:
 @click.group()
 def command() -> None:
     """Measure a collective operation over sizes, algorithms and backends."""
+
+
+command.add_command(copy)
 
 
 @command.command()

@@ -1,0 +1,211 @@
+// The Python module pycomm._cuda: devices, their memory, and the operations that run on them. It imports where there is
+// no driver: the CUDA runtime is linked in and looks for the driver at the first call.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bind/register.hpp"
+#include "cuda/check.hpp"
+#include "cuda/choose.hpp"
+#include "cuda/copies.hpp"
+#include "cuda/operation.hpp"
+#include "cuda/packing.hpp"
+
+namespace py = pybind11;
+
+namespace pycomm::bind {
+
+namespace {
+
+using namespace pycomm::device;  // NOLINT: the layer that is bound
+
+cudaStream_t stream_from(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+Collective collective_from(const std::string& name) {
+  for (int i = 0; i < 6; ++i)
+    if (name_of(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
+  throw UsageError("unknown collective '" + name + "'");
+}
+
+std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algorithm, const Options& options,
+                                             const std::string& collective, int ranks, int rank, int root,
+                                             const std::string& dtype, const std::string& op, std::int64_t count,
+                                             bool in_place, double patience_s, int sharing, std::int64_t queue_bytes,
+                                             int lanes) {
+  Shape shape;
+  shape.collective = collective_from(collective);
+  shape.ranks = ranks;
+  shape.root = root;
+  shape.in_place = in_place;
+  shape.options = options;
+  DevicePlan plan = choose_device_plan(algorithm, shape, dtype_from(dtype), count, {queue_bytes, lanes});
+  return std::make_unique<EngineOperation>(device, std::move(plan), rank, op_from(op), patience_s, sharing);
+}
+
+std::unique_ptr<ShotOperation> make_shot(int device, int hops, int ranks, int rank, const std::string& dtype,
+                                         const std::string& op, std::int64_t count, double patience_s, int sharing) {
+  const DType type = dtype_from(dtype);
+  const ShotLayout layout =
+      choose_shot(hops == 1 ? Shot::one : Shot::two, ranks, count * static_cast<std::int64_t>(size_of(type)));
+  return std::make_unique<ShotOperation>(device, layout, type, rank, op_from(op), patience_s, sharing);
+}
+
+py::array_t<std::int64_t> array_of(const std::vector<std::int64_t>& values) {
+  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+py::tuple tuple_of(const StreamTimes& times) {
+  return py::make_tuple(array_of(times.event_ns), array_of(times.host_ns));
+}
+
+py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::size_t samples,
+                         std::size_t batch, bool graph, const py::function& before) {
+  StreamTimes times;
+  {
+    py::gil_scoped_release release;
+    times = time_stream(
+        operation.arena().device(), samples, batch, graph,
+        [&](cudaStream_t stream) {
+          operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream);
+        },
+        [&] {
+          py::gil_scoped_acquire acquire;
+          before();
+        });
+  }
+  return tuple_of(times);
+}
+
+void connect(Operation& operation, const std::vector<std::uintptr_t>& arenas) {
+  std::vector<char*> places;
+  for (const std::uintptr_t arena : arenas) places.push_back(reinterpret_cast<char*>(arena));
+  operation.connect(places);
+}
+
+void register_devices(py::module_& module) {
+  module.def("missing_device", &missing_device, "Why no device can be used here; empty if one can.");
+  module.def("runtime_version", [] { return CUDART_VERSION; });
+  module.def("devices", [] {
+    py::list result;
+    for (const DeviceInfo& each : list_devices())
+      result.append(py::dict(py::arg("name") = each.name, py::arg("uuid") = py::bytes(each.uuid),
+                             py::arg("major") = each.major, py::arg("minor") = each.minor,
+                             py::arg("processors") = each.processors, py::arg("memory_bytes") = each.memory_bytes));
+    return result;
+  });
+  module.def("enable_peer_access", &enable_peer_access, py::arg("device"), py::arg("peer"));
+  module.def(
+      "synchronize",
+      [](int device, std::uintptr_t stream) {
+        py::gil_scoped_release release;
+        const OnDevice on(device);
+        check(cudaStreamSynchronize(stream_from(stream)), "cudaStreamSynchronize");
+      },
+      py::arg("device"), py::arg("stream"));
+  py::class_<DeviceMemory>(module, "DeviceMemory")
+      .def(py::init<int, std::size_t>(), py::arg("device"), py::arg("bytes"))
+      .def_property_readonly("device", &DeviceMemory::device)
+      .def_property_readonly("bytes", &DeviceMemory::bytes)
+      .def_property_readonly("address",
+                             [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); })
+      .def("handle", [](const DeviceMemory& memory) { return py::bytes(memory.handle()); })
+      .def("write",
+           [](DeviceMemory& memory, const py::bytes& bytes) {
+             const std::string_view view = bytes;
+             if (view.size() > memory.bytes()) throw UsageError("more bytes than the memory has");
+             const OnDevice on(memory.device());
+             check(cudaMemcpy(memory.data(), view.data(), view.size(), cudaMemcpyHostToDevice), "copy to the device");
+           })
+      .def("read", [](const DeviceMemory& memory) {
+        std::string bytes(memory.bytes(), '\0');
+        const OnDevice on(memory.device());
+        check(cudaMemcpy(bytes.data(), memory.data(), bytes.size(), cudaMemcpyDeviceToHost), "copy from the device");
+        return py::bytes(bytes);
+      });
+  py::class_<PeerMemory>(module, "PeerMemory")
+      .def(py::init([](int device, const py::bytes& handle) {
+             return std::make_unique<PeerMemory>(device, std::string(handle));
+           }),
+           py::arg("device"), py::arg("handle"))
+      .def_property_readonly("address",
+                             [](const PeerMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); });
+}
+
+void register_operations(py::module_& module) {
+  py::class_<Operation>(module, "Operation")
+      .def_property_readonly("arena", &Operation::arena, py::return_value_policy::reference_internal)
+      .def("connect", &connect, py::arg("arenas"))
+      .def(
+          "launch",
+          [](Operation& operation, std::uintptr_t in, std::uintptr_t out, std::uintptr_t stream) {
+            operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream_from(stream));
+          },
+          py::arg("send"), py::arg("receive"), py::arg("stream"))
+      .def("failure", &Operation::failure)
+      .def("time", &time_operation, py::arg("send"), py::arg("receive"), py::arg("samples"), py::arg("batch"),
+           py::arg("graph"), py::arg("before"), "(events, host): nanoseconds of each sample of `batch` launches");
+  py::class_<EngineOperation, Operation>(module, "EngineOperation")
+      .def(py::init(&make_engine), py::kw_only(), py::arg("device"), py::arg("algorithm"), py::arg("options"),
+           py::arg("collective"), py::arg("ranks"), py::arg("rank"), py::arg("root"), py::arg("dtype"), py::arg("op"),
+           py::arg("count"), py::arg("in_place"), py::arg("patience_s"), py::arg("sharing"), py::arg("queue_bytes"),
+           py::arg("lanes"))
+      .def_property_readonly("segments", [](const EngineOperation& o) { return o.plan().schedule.segments; });
+  py::class_<ShotOperation, Operation>(module, "ShotOperation")
+      .def(py::init(&make_shot), py::kw_only(), py::arg("device"), py::arg("hops"), py::arg("ranks"), py::arg("rank"),
+           py::arg("dtype"), py::arg("op"), py::arg("count"), py::arg("patience_s"), py::arg("sharing"));
+  py::class_<DevicePacker>(module, "DevicePacker")
+      .def(py::init([](int device, std::vector<std::int64_t> begins, std::vector<std::int64_t> counts,
+                       std::int64_t count, const std::string& tensor_dtype, const std::string& buffer_dtype) {
+             return std::make_unique<DevicePacker>(device, std::move(begins), std::move(counts), count,
+                                                   dtype_from(tensor_dtype), dtype_from(buffer_dtype));
+           }),
+           py::kw_only(), py::arg("device"), py::arg("begins"), py::arg("counts"), py::arg("count"),
+           py::arg("tensor_dtype"), py::arg("buffer_dtype"))
+      .def("pack",
+           [](DevicePacker& packer, std::uintptr_t buffer, const std::vector<std::uintptr_t>& tensors, double factor,
+              std::uintptr_t stream) {
+             packer.pack(reinterpret_cast<void*>(buffer), tensors, factor, stream_from(stream));
+           })
+      .def("unpack",
+           [](DevicePacker& packer, std::uintptr_t buffer, const std::vector<std::uintptr_t>& tensors, double factor,
+              std::uintptr_t stream) {
+             packer.unpack(reinterpret_cast<void*>(buffer), tensors, factor, stream_from(stream));
+           })
+      .def("time", [](DevicePacker& packer, int device, std::uintptr_t buffer,
+                      const std::vector<std::uintptr_t>& tensors, double factor, bool to_buffer, std::size_t samples) {
+        packer.pack(reinterpret_cast<void*>(buffer), tensors, factor, nullptr);  // the table is there
+        return tuple_of(time_stream(
+            device, samples, 1, false,
+            [&](cudaStream_t stream) {
+              auto* place = reinterpret_cast<void*>(buffer);
+              if (to_buffer)
+                packer.pack(place, tensors, factor, stream);
+              else
+                packer.unpack(place, tensors, factor, stream);
+            },
+            [] {}));
+      });
+  module.def(
+      "time_copies",
+      [](const std::string& kind, int device, int peer, bool pinned, std::size_t bytes, std::size_t samples,
+         std::size_t batch) {
+        const CopyCase given{copy_kind_from(kind), device, peer, pinned, bytes};
+        StreamTimes times;
+        {
+          py::gil_scoped_release release;
+          times = time_copies(given, samples, batch);
+        }
+        return tuple_of(times);
+      },
+      py::kw_only(), py::arg("kind"), py::arg("device"), py::arg("peer"), py::arg("pinned"), py::arg("bytes"),
+      py::arg("samples"), py::arg("batch"));
+}
+
+}  // namespace
+
+}  // namespace pycomm::bind
+
+PYBIND11_MODULE(_cuda, module) {
+  module.doc() = "the CUDA kernels on GPUs";
+  pycomm::bind::register_errors(module);
+  pycomm::bind::register_devices(module);
+  pycomm::bind::register_operations(module);
+}

@@ -1,0 +1,84 @@
+#include "cuda/timing.hpp"
+
+#include <memory>
+
+#include "base/clock.hpp"
+#include "cuda/check.hpp"
+
+namespace pycomm::device {
+
+namespace {
+
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+ public:
+  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator cudaEvent_t() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class Graph {
+ public:
+  Graph(cudaStream_t stream, std::size_t batch, const std::function<void(cudaStream_t)>& launch) {
+    cudaGraph_t captured = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    for (std::size_t i = 0; i < batch; ++i) launch(stream);
+    check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+    const cudaError_t made = cudaGraphInstantiate(&graph_, captured, 0);
+    cudaGraphDestroy(captured);
+    check(made, "cudaGraphInstantiate");
+  }
+  ~Graph() { cudaGraphExecDestroy(graph_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(graph_, stream), "cudaGraphLaunch"); }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+}  // namespace
+
+StreamTimes time_stream(int device, std::size_t samples, std::size_t batch, bool graph,
+                        const std::function<void(cudaStream_t)>& launch, const std::function<void()>& before) {
+  const OnDevice on(device);
+  const Stream stream;
+  const Event begin, end;
+  std::unique_ptr<Graph> captured;
+  if (graph) captured = std::make_unique<Graph>(stream, batch, launch);
+  StreamTimes times;
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    before();
+    const std::int64_t start_ns = now_ns();
+    check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    if (captured)
+      captured->launch(stream);
+    else
+      for (std::size_t i = 0; i < batch; ++i) launch(stream);
+    check(cudaEventRecord(end, stream), "cudaEventRecord");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    times.host_ns.push_back(now_ns() - start_ns);
+    float elapsed_ms = 0;
+    check(cudaEventElapsedTime(&elapsed_ms, begin, end), "cudaEventElapsedTime");
+    times.event_ns.push_back(static_cast<std::int64_t>(static_cast<double>(elapsed_ms) * 1e6));
+  }
+  return times;
+}
+
+}  // namespace pycomm::device

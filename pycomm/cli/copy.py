@@ -1,0 +1,64 @@
+"""``pycomm bench copy``: host to GPU and back, within a GPU and between two."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pycomm.cuda.copies import KINDS, MEMORIES, find_copies, measure_copies
+from pycomm.cuda.probe import cuda_module, missing_device
+from pycomm.errors import UsageError
+from pycomm.measure.record import CaseRecord, RecordFile, to_line
+from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate, parse_sizes
+
+
+@click.command()
+@click.option("--sizes", default="4K:256M:x16", show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR.")
+@click.option("--kinds", default=",".join(KINDS), show_default=True, help="Which copies.")
+@click.option("--memory", default=",".join(MEMORIES), show_default=True, help="Host memory of h2d and d2h.")
+@click.option("--iterations", type=click.IntRange(min=6), default=30, show_default=True, help="Samples a row.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write case records to this file.")
+@click.option("--force", is_flag=True, help="Write over an existing file.")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def copy(sizes: str, kinds: str, memory: str, iterations: int, out: Path | None, force: bool, format_: str) -> int:
+    """Copy between host and GPUs; times by events on the stream and by the host's clock."""
+    chosen = _choices("--kinds", kinds, KINDS), _choices("--memory", memory, MEMORIES)
+    all_sizes = tuple(size for size in parse_sizes(sizes, "--sizes") if size > 0)
+    module = cuda_module()
+    devices = 0 if missing_device() or module is None else len(module.devices())
+    file = RecordFile(out, force=force) if out is not None else None
+    cases = []
+    for case in measure_copies(find_copies(*chosen, devices), all_sizes, iterations):
+        cases.append(case)
+        if file is not None:
+            file.write_line(to_line(case))
+        if format_ == "json":
+            print(to_line(case), flush=True)
+    if file is not None:
+        file.close()
+    if format_ == "table":
+        Console(highlight=False).print(_table(cases))
+    for reason in dict.fromkeys(case.reason for case in cases if case.reason):
+        print(f"pycomm: {reason}", file=sys.stderr)
+    return 1 if any(case.status == "failed" for case in cases) else 0
+
+
+def _choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    items = tuple(dict.fromkeys(text.split(",")))
+    for item in items:
+        if item not in known:
+            raise UsageError(f"{option}: {item!r}: wanted {', '.join(known)}")
+    return items
+
+
+def _table(cases: list[CaseRecord]) -> Table:
+    table = Table("copy", "device", "size", "clock", "median [µs]", "rate [GB/s]", "status", box=None)
+    for case in cases:
+        memory, _, clock = case.options.rpartition(",")
+        median = "" if case.time_s is None else f"{case.time_s.median * MICROSECONDS_A_SECOND:.2f}"
+        rate = "" if case.algbw_Bps is None else format_rate(case.algbw_Bps)
+        name = f"{case.algorithm} {memory}".strip()
+        table.add_row(name, case.device, format_bytes(case.bytes), clock, median, rate, case.status)
+    return table
