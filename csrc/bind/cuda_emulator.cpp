@@ -4,6 +4,7 @@
 
 #include "algorithms/registry.hpp"
 #include "bind/register.hpp"
+#include "cuda/choose.hpp"
 #include "cuda/emulator/engine_run.hpp"
 #include "cuda/emulator/litmus.hpp"
 #include "cuda/emulator/pack_run.hpp"
@@ -158,6 +159,37 @@ PYBIND11_MODULE(_emulator, module) {
       py::arg("op"), py::arg("in_place"), py::arg("inputs"), py::arg("expected"), py::arg("shift") = 0,
       py::arg("threads") = 4, py::arg("first_call") = 0, py::arg("patience") = 10'000'000, py::arg("silent_rank") = -1,
       py::arg("first_seed") = 0, py::arg("seeds") = 1, py::arg("mutation") = "");
+
+  module.def(
+      "refusal",
+      [](const std::string& algorithm, const std::string& collective, int ranks, const Options& options) {
+        Shape shape;
+        shape.collective = collective_from(collective);
+        shape.ranks = ranks;
+        shape.options = options;
+        return refusal(algorithm_row(algorithm), shape).value_or("");
+      },
+      py::arg("algorithm"), py::arg("collective"), py::arg("ranks"), py::arg("options"));
+  module.def(
+      "choose",
+      [](const std::string& algorithm, int ranks, const std::string& dtype, std::int64_t count,
+         std::int64_t queue_bytes, int lanes) {
+        Shape shape;
+        shape.ranks = ranks;
+        const device::DevicePlan plan =
+            device::choose_device_plan(algorithm, shape, dtype_from(dtype), count, {queue_bytes, lanes});
+        std::size_t most_in = 0, most_lanes = 0;
+        for (const device::RankPlan& rank : plan.ranks) {
+          most_in = std::max(most_in, rank.in.size());
+          most_lanes = std::max(most_lanes, rank.lanes.size());
+        }
+        const auto queues = static_cast<std::int64_t>(most_in) * device::slots_of(plan.form) * plan.slot_bytes;
+        return py::dict(py::arg("form") = plan.form == device::Form::line ? "line" : "bulk",
+                        py::arg("segments") = plan.schedule.segments, py::arg("lanes") = most_lanes,
+                        py::arg("slot_bytes") = plan.slot_bytes, py::arg("queue_bytes") = queues);
+      },
+      py::arg("algorithm"), py::arg("ranks"), py::arg("dtype"), py::arg("count"), py::arg("queue_bytes"),
+      py::arg("lanes"));
 
   py::class_<EngineCase>(module, "EngineCase")
       .def(py::init(&engine_case), py::kw_only(), py::arg("algorithm"), py::arg("options") = Options{},

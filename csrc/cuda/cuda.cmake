@@ -11,7 +11,7 @@ set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emul
   csrc/cuda/emulator/shot_kernels.cpp PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas")
 
 if(DEFINED SKBUILD OR PYCOMM_PYTHON)
-  pybind11_add_module(_emulator csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
+  pybind11_add_module(_emulator NO_EXTRAS csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
   target_include_directories(_emulator SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS})
   target_link_libraries(_emulator PRIVATE pycomm_emulator)
   install(TARGETS _emulator DESTINATION pycomm)
@@ -53,7 +53,7 @@ target_compile_options(pycomm_kernels PRIVATE -fmad=false -prec-div=true -ftz=fa
   $<$<BOOL:${PYCOMM_WERROR}>:-Werror=all-warnings>)
 
 if(DEFINED SKBUILD OR PYCOMM_PYTHON)
-  pybind11_add_module(_cuda csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
+  pybind11_add_module(_cuda NO_EXTRAS csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
     csrc/cuda/packing.cpp csrc/cuda/copies.cpp csrc/cuda/timing.cpp)
   target_include_directories(_cuda SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
   # The static runtime looks for the driver when first called: no link to libcuda, so the module imports everywhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from pycomm.algorithms import parse_algorithm
 from pycomm.communicator import QUEUE_BYTES, Communicator
@@ -47,7 +47,7 @@ class DeviceAllreduce:
             raise UsageError(f"{where}: op is {op!r}, needs one of {', '.join(OPS)}")
         self.send, self.receive = checked_arrays(where, send, send if receive is None else receive)
         self._where = where
-        self._cuda: Any = cuda_module()
+        self._cuda: Any = cast(Any, cuda_module())
         self._keep = (send, receive)
         uuids = comm.world.allgather(self._cuda.devices()[device]["uuid"])
         self._sharing = uuids.count(uuids[comm.rank])

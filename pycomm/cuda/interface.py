@@ -116,7 +116,7 @@ def _dtype(typestr: Any, array: Any, what: str) -> str:
         raise UsageError(f"{what}: __cuda_array_interface__ has typestr {typestr!r}, which is no type") from None
     if not found.isnative or found.name not in DTYPES:
         raise UsageError(f"{what} has dtype {found.name} ({typestr!r}), needs one of {', '.join(DTYPES)}")
-    return found.name
+    return str(found.name)
 
 
 def _itemsize(dtype: str) -> int:

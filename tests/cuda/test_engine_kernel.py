@@ -39,6 +39,8 @@ def test_every_schedule_gives_numpys_result(
     name, collective, options = row
     if not applies(options, ranks):
         pytest.skip("more servers than this world has")
+    if reason := _emulator.refusal(name, collective, ranks, options):
+        pytest.skip(reason)
     ops = OPS if collective in ("allreduce", "reduce_scatter", "reduce") else ["sum"]
     scattered = collective in ("reduce_scatter", "allgather", "alltoall")
     for i, (dtype, op) in enumerate(itertools.product(DTYPES, ops)):
@@ -61,6 +63,8 @@ def test_a_thousand_interleavings_give_one_result(
     row: tuple[str, str, dict[str, int]], form: str, engine_case: Callable[..., Any]
 ) -> None:
     name, collective, options = row
+    if reason := _emulator.refusal(name, collective, 3, options):
+        pytest.skip(reason)
     case = engine_case(name, 3, 15, calls=2, collective=collective, options=options, form=form,
                        dtype="int32", segments=2, lanes=2, threads=2)  # fmt: skip
     outcome = case.attempt(0, SEEDS)
@@ -115,3 +119,18 @@ def test_a_silent_rank_is_named_with_lane_and_step(form: str, engine_case: Calla
 def test_a_rank_that_waits_for_the_silent_one_says_so(engine_case: Callable[..., Any]) -> None:
     outcome = engine_case("mesh", 2, 40, form="bulk", patience=20_000, silent_rank=1).attempt(0, 1)
     assert outcome.first_failure.startswith("rank 0 gave up waiting for a message from rank 1 (lane 0, step 1")
+
+
+def test_a_call_is_cut_to_its_size_and_its_queues_to_their_limit() -> None:
+    limit = 64 << 20
+    for algorithm in ("ring", "tree", "ps", "mesh"):
+        small = _emulator.choose(algorithm, 8, "float32", 1000, limit, 16)
+        assert (small["form"], small["segments"]) == ("line", 1)
+        for count in (1 << 20, 10556587, 1 << 28):
+            large = _emulator.choose(algorithm, 8, "float32", count, limit, 16)
+            assert large["form"] == "bulk"
+            assert large["queue_bytes"] <= limit
+            assert large["lanes"] <= 32
+            tight = _emulator.choose(algorithm, 8, "float32", count, 4 << 20, 16)
+            assert tight["queue_bytes"] <= 4 << 20
+            assert tight["segments"] >= large["segments"]
