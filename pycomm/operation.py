@@ -108,7 +108,10 @@ class Operation:
         self.options = chosen.options_text
         self.segments: int = self.native.segments
         self.buffers: Buffers | None = buffers
-        self.run = self.native.run
+
+    def run(self) -> None:
+        """Run once. A method, so that who holds it alone holds the arrays too."""
+        self.native.run()
 
     def run_on(self, buffers: Buffers) -> None:
         """Run once on other buffers that agree in `key`, keeping no hold of them afterwards."""

@@ -128,8 +128,10 @@ def format_duration(duration_s: float) -> str:
 
 
 def format_rate(rate_Bps: float) -> str:
-    """Bytes per second as GB/s (1 GB = 10⁹ B), without the unit, in three digits: ``12.3``, ``0.042``."""
+    """Bytes per second as GB/s (1 GB = 10⁹ B), without the unit, in three digits: ``12.3``, ``0.042``, ``<.001``."""
     rate_GBps = rate_Bps / BYTES_A_GB
+    if 0 < rate_GBps < 0.0005:
+        return "<.001"
     return f"{rate_GBps:.3f}" if rate_GBps < 0.9995 else _three_digits(rate_GBps)
 
 

@@ -3,7 +3,14 @@
 import importlib.util
 from typing import Any
 
-from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
+from pycomm.backends.protocol import (
+    LIBRARY,
+    Backend,
+    Contender,
+    Prepared,
+    Request,
+    unknown_wire_bytes,
+)
 from pycomm.communicator import Communicator
 from pycomm.operation import Array
 
@@ -31,7 +38,7 @@ class Gloo:
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
         """One: the library chooses its algorithm."""
-        return [Contender(self.name, LIBRARY, "", ranks, lambda size: None)]
+        return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """``all_reduce``; for avg a sum and one division, for separate buffers a copy, inside the timed part."""

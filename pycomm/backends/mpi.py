@@ -3,7 +3,14 @@
 from typing import Any
 
 from pycomm import _core
-from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
+from pycomm.backends.protocol import (
+    LIBRARY,
+    Backend,
+    Contender,
+    Prepared,
+    Request,
+    unknown_wire_bytes,
+)
 from pycomm.communicator import Communicator
 
 
@@ -14,6 +21,8 @@ class Mpi:
 
     def missing(self, comm: Communicator, device: str) -> str:
         """Another launcher, or a GPU: mpi4py is handed only what any MPI can read."""
+        if comm.ranks == 1:
+            return "one rank is no MPI world"
         if comm.world.kind != "mpi":
             return "the ranks were not started by mpirun or srun"
         return "" if device == "cpu" else "arrays of a GPU are not given to MPI, which may not be able to read them"
@@ -24,7 +33,7 @@ class Mpi:
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
         """One: the library chooses its algorithm."""
-        return [Contender(self.name, LIBRARY, "", ranks, lambda size: None)]
+        return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """``Allreduce``; for avg a sum and one division by the number of ranks, inside the timed part."""

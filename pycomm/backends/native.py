@@ -1,9 +1,12 @@
 """pycomm's own algorithms, run by its engine."""
 
-from pycomm.algorithms import parse_algorithm
-from pycomm.backends.protocol import Backend, Contender, Prepared, Request
+from collections.abc import Callable
+
+from pycomm.algorithms import Algorithm, parse_algorithm, registry
+from pycomm.backends.protocol import Backend, Contender, Prepared, Request, unknown_wire_bytes
 from pycomm.communicator import Communicator
 from pycomm.cuda.probe import missing_for_arrays
+from pycomm.schedules import schedule
 
 
 class Native:
@@ -22,15 +25,12 @@ class Native:
         return ""
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
-        """One for each algorithm, as asked for."""
-        found = []
-        for text in algorithms:
-            algorithm = parse_algorithm(text)
-            servers = algorithm.options.get("servers", 1) if "dedicated" in algorithm.options else 0
-            found.append(
-                Contender(self.name, algorithm.name, algorithm.options_text, ranks - servers, lambda size: None)
-            )
-        return found
+        """One for each algorithm asked for; when none is, for every row of the registry that applies."""
+        chosen = [parse_algorithm(text, "--algorithms") for text in algorithms]
+        if not chosen:
+            rows = [Algorithm(row.name) for row in registry() if "allreduce" in row.collectives]
+            chosen = [algorithm for algorithm in rows if algorithm.applies(ranks) is None]
+        return [_contender(algorithm, ranks) for algorithm in chosen]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """The operation, checked; on a rank without buffers a dedicated server's part."""
@@ -41,6 +41,16 @@ class Native:
                 request.send, request.receive, op=request.op, algorithm=request.algorithm
             )
         return Prepared(operation.run, operation.native, operation.segments)
+
+
+def _contender(algorithm: Algorithm, ranks: int) -> Contender:
+    refusal = algorithm.applies(ranks)
+    name, _, options = str(algorithm).partition(":")
+    if refusal is not None:
+        return Contender("native", name, options, 0, unknown_wire_bytes, refusal)
+    built = schedule(str(algorithm), ranks=ranks)
+    wire_bytes: Callable[[int, int], int | None] = built.wire_bytes
+    return Contender("native", name, options, built.workers, wire_bytes)
 
 
 BACKEND: Backend = Native()

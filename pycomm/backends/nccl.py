@@ -6,7 +6,14 @@ import importlib
 import os
 from typing import Any, Final
 
-from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
+from pycomm.backends.protocol import (
+    LIBRARY,
+    Backend,
+    Contender,
+    Prepared,
+    Request,
+    unknown_wire_bytes,
+)
 from pycomm.communicator import Communicator
 from pycomm.cuda.interface import device_array
 from pycomm.cuda.probe import missing_for_arrays
@@ -52,7 +59,7 @@ class Nccl:
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
         """One: the library chooses its algorithm."""
-        return [Contender(self.name, LIBRARY, "", ranks, lambda size: None)]
+        return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """``ncclAllReduce`` on the current stream, then a wait for it. All ranks call it together."""

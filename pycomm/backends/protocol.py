@@ -36,19 +36,25 @@ class Prepared:
 class Contender:
     """An entrant of a sweep: a backend's algorithm with its options, and how many of the ranks contribute.
 
-    `wire_bytes` gives the wire bytes of the busiest rank for a number of bytes, None where nobody knows.
+    ``wire_bytes(bytes, itemsize)`` gives the wire bytes of the busiest rank, None where nobody knows. `refusal`
+    says why there are no workers.
     """
 
     backend: str
     algorithm: str
     options: str
     workers: int
-    wire_bytes: Callable[[int], int | None]
+    wire_bytes: Callable[[int, int], int | None]
+    refusal: str = ""
 
     @property
     def text(self) -> str:
         """As it is written on the command line: ``ps:servers=2``."""
         return f"{self.algorithm}:{self.options}" if self.options else self.algorithm
+
+
+def unknown_wire_bytes(size: int, itemsize: int) -> None:
+    """A library does not tell what it sends."""
 
 
 class Backend(Protocol):
@@ -63,7 +69,7 @@ class Backend(Protocol):
         """Why it has no such operation; empty if it has."""
 
     def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
-        """Its entrants, given the algorithms asked for. Raises UsageError for one that makes no sense."""
+        """Its entrants, given the algorithms asked for, none for all. Raises UsageError for one that is none."""
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """Prepare an operation; all ranks call it together."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from pycomm import __version__
 from pycomm.errors import Error, UsageError
 
 # name: (module of ``command``, what it does)
@@ -19,6 +20,9 @@ COMMANDS: Final = {
     "schedule": ("pycomm.cli.schedule", "Draw who sends what when, or prove a schedule right without running it."),
     "info": ("pycomm.cli.info", "Say what this build and this machine can do, and what is missing and why."),
 }
+
+# What launchers call a process's rank.
+RANK_NAMES: Final = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK")
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -41,7 +45,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="pycomm", message="pycomm %(version)s")
+@click.version_option(__version__, message="pycomm %(version)s")
 def pycomm() -> None:
     """Measure, prove and predict the communication of distributed deep learning."""
 
@@ -59,10 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
     except click.ClickException as error:
+        if not _leads():
+            return DONE
         error.show()
         return error.exit_code
     except UsageError as error:
-        return _say(str(error), USAGE)
+        return _say(str(error), USAGE) if _leads() else DONE
     except Error as error:
         return _say(str(error), FAILED)
     except BrokenPipeError:
@@ -70,6 +76,20 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     return status if isinstance(status, int) else DONE
+
+
+def _leads() -> bool:
+    """Whether this process speaks for its job: every rank finds a usage error, and one message is enough.
+
+    The others end as if all were well, since a launcher ends the job at the first that does not, perhaps before
+    this one has spoken.
+    """
+    from pycomm.launched import launched_ranks
+
+    if launched_ranks() is None:
+        return True
+    ranks = (os.environ[name] for name in RANK_NAMES if name in os.environ)
+    return next(ranks, "0") == "0"
 
 
 def _say(message: str, status: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from pycomm import init, run
+from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.cli.copy import copy
 from pycomm.errors import UsageError
@@ -200,4 +201,4 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _algorithms(text: str | None) -> tuple[str, ...]:
-    return tuple((text or "ring,tree,ps,mesh").split(","))
+    return () if text is None else tuple(str(algorithm) for algorithm in parse_algorithms(text))

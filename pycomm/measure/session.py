@@ -14,6 +14,7 @@ from rich.console import Console
 from pycomm import __version__
 from pycomm.backends import Contender
 from pycomm.communicator import Communicator
+from pycomm.launched import launched_ranks
 from pycomm.measure.columns import plain_name
 from pycomm.measure.machine import allowed_environment, describe_machine
 from pycomm.measure.progress import ProgressSink
@@ -103,12 +104,9 @@ def _open_outputs(
         outputs.append(FileLines(RecordFile(options.out, force=options.force)))
     if not options.quiet:
         errors = Console(stderr=True)
-        # mpirun gives its ranks a terminal of its own, whatever its output goes to.
-        if (
-            comm.world.kind != "mpi"
-            and errors.is_terminal
-            and not (options.format == "table" and Console().is_terminal)
-        ):
+        # mpirun gives its ranks a terminal of their own, whatever its output goes to.
+        shown = launched_ranks() is None and errors.is_terminal
+        if shown and not (options.format == "table" and Console().is_terminal):
             outputs.append(ProgressSink(errors, count_rows(options.plan, contenders)))
     if options.format == "table":
         outputs.append(_table(comm, options, contenders, surroundings))
@@ -130,7 +128,7 @@ def _table(comm: Communicator, options: Options, contenders: list[Contender], su
         f"{plan.buffers} buffers",
     ]
     return TableSink(
-        plain_console(Console(highlight=False), force=comm.world.kind == "mpi"),
+        plain_console(Console(highlight=False), force=launched_ranks() is not None),
         title=", ".join(parts),
         contenders=[plain_name(item.backend, item.algorithm, item.options) for item in contenders],
         rows=count_rows(plan, contenders),

@@ -43,7 +43,7 @@ class Surroundings:
             bytes=row.bytes,
             count=row.count,
             status="failed",
-            wire_bytes_busiest_rank=row.contender.wire_bytes(row.bytes),
+            wire_bytes_busiest_rank=row.contender.wire_bytes(row.bytes, row.bytes // row.count if row.count else 1),
             warnings=self.crowding,
         )
 

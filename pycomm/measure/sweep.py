@@ -17,7 +17,7 @@ from pycomm.measure.surroundings import Surroundings
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep is asked for. `sizes` are bytes; `in_place` holds False, True or both."""
+    """What a sweep is asked for: `sizes` in bytes; no `algorithms`, all that apply; `in_place` False, True or both."""
 
     backends: tuple[str, ...]
     algorithms: tuple[str, ...]
@@ -108,9 +108,8 @@ def run_sweep(
 def _one(
     comm: Communicator, row: Row, policy: Policy, surroundings: Surroundings, missing: str, blank: CaseRecord
 ) -> CaseRecord:
-    reason = missing or find_backend(row.contender.backend).unsupported(row.dtype, row.op)
-    if not reason and row.contender.workers < 1:
-        reason = "needs a worker"
+    reason = missing or row.contender.refusal
+    reason = reason or find_backend(row.contender.backend).unsupported(row.dtype, row.op)
     if reason:
         return replace(blank, status="skipped", reason=reason)
     return measure_row(comm, row, policy, surroundings, blank)

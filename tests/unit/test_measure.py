@@ -331,5 +331,5 @@ def test_the_period_of_a_row_divides_no_chunk_or_segment():
 
 
 def test_a_contender_is_written_as_on_the_command_line():
-    assert Contender("native", "ps", "servers=2", 2, lambda size: None).text == "ps:servers=2"
-    assert Contender("native", "ring", "", 2, lambda size: None).text == "ring"
+    assert Contender("native", "ps", "servers=2", 2, lambda size, itemsize: None).text == "ps:servers=2"
+    assert Contender("native", "ring", "", 2, lambda size, itemsize: None).text == "ring"

@@ -122,5 +122,5 @@ def test_people_read_three_digits_and_a_unit():
     assert [units.format_duration(duration) for duration in durations] == [
         "125 ns", "1.00 µs", "1.00 µs", "4.87 ms", "123 ms", "2.00 s", "100 s",
     ]  # fmt: skip
-    rates = [units.format_rate(rate) for rate in (0, 4.2e7, 1.2345e10, 1.2345e11)]
-    assert rates == ["0.000", "0.042", "12.3", "123"]
+    rates = [units.format_rate(rate) for rate in (0, 4e5, 4.2e7, 1.2345e10, 1.2345e11)]
+    assert rates == ["0.000", "<.001", "0.042", "12.3", "123"]

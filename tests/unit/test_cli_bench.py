@@ -1,0 +1,384 @@
+"""pycomm bench: what every option changes, what it refuses, and how it ends."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pycomm
+from pycomm.cli import main
+
+QUICK = ("--ranks", "2", "--sizes", "64", "--algorithms", "mesh", "--iterations", "2")
+
+
+def bench(capfd, *arguments):
+    """Exit status, standard output, standard error of `pycomm bench allreduce`."""
+    status = main(["bench", "allreduce", *arguments])
+    out, err = capfd.readouterr()
+    return status, out, err
+
+
+def cases(capfd, *arguments):
+    """The case records of a run that must be right."""
+    status, out, err = bench(capfd, *QUICK, "--format", "json", *arguments)
+    assert status == 0, err
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["record"] for record in records] == ["run", *["case"] * (len(records) - 2), "end"]
+    return records[1:-1]
+
+
+def each(records, name):
+    return [record[name] for record in records]
+
+
+# What the options change.
+
+
+def test_ranks(capfd):
+    assert each(cases(capfd, "--ranks", "3"), "ranks") == [3]
+
+
+def test_two_ranks_are_the_default(capfd):
+    status, out, _ = bench(capfd, *QUICK[2:], "--format", "json")
+    assert status == 0
+    assert json.loads(out.splitlines()[1])["ranks"] == 2
+
+
+@pytest.mark.parametrize("transport", ["shm", "threads"])
+def test_transport(capfd, transport):
+    assert each(cases(capfd, "--transport", transport), "transport") == [transport]
+
+
+def test_backends(capfd):
+    found = cases(capfd, "--backends", "native,mpi,nccl")
+    assert each(found, "backend") == ["native", "mpi", "nccl"]
+    assert each(found, "status") == ["ok", "skipped", "skipped"]
+    assert "mpirun" in found[1]["reason"]
+    assert "--device cuda" in found[2]["reason"]
+
+
+def test_algorithms(capfd):
+    found = cases(capfd, "--algorithms", "ring,ps:servers=2,ps:servers=1,dedicated,tree")
+    assert [(case["algorithm"], case["options"]) for case in found] == [
+        ("ring", ""), ("ps", "servers=2"), ("ps", "servers=1,dedicated"), ("tree", ""),
+    ]  # fmt: skip
+    assert each(found, "workers") == [2, 2, 1, 2]
+    assert each(found, "status") == ["ok"] * 4
+
+
+def test_all_algorithms_that_apply_are_the_default(capfd):
+    status, out, _ = bench(capfd, "--sizes", "64", "--iterations", "1", "--format", "json")
+    assert status == 0
+    names = [json.loads(line)["algorithm"] for line in out.splitlines()[1:-1]]
+    assert {"ring", "tree", "ps", "mesh"} <= set(names)
+    assert len(set(names)) == len(names)
+
+
+def test_sizes(capfd):
+    found = cases(capfd, "--sizes", "1K,0,64:256:x2,7,5")
+    assert each(found, "bytes") == [0, 4, 64, 128, 256, 1024]  # 5 and 7 are one float32, once
+    assert each(found, "count") == [0, 1, 16, 32, 64, 256]
+
+
+def test_dtypes(capfd):
+    found = cases(capfd, "--dtypes", "int8,bfloat16,float64", "--sizes", "12")
+    assert [(case["dtype"], case["bytes"], case["count"]) for case in found] == [
+        ("int8", 12, 12), ("bfloat16", 12, 6), ("float64", 8, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["sum", "prod", "min", "max", "avg"])
+def test_op(capfd, op):
+    assert [(case["op"], case["wrong"]) for case in cases(capfd, "--op", op)] == [(op, 0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "places"), [([], [False]), (["--in-place"], [True]), (["--in-place", "both"], [False, True])]
+)
+def test_in_place(capfd, arguments, places):
+    assert each(cases(capfd, *arguments), "in_place") == places
+
+
+@pytest.mark.parametrize("buffers", ["ordinary", "symmetric"])
+def test_buffers(capfd, buffers):
+    assert each(cases(capfd, "--buffers", buffers), "buffers") == [buffers]
+
+
+def test_device(capfd):
+    (case,) = cases(capfd, "--device", "cuda")
+    assert case["device"] == "cuda"
+    assert case["status"] == "skipped"
+    assert "CUDA" in case["reason"] or "GPU" in case["reason"]
+
+
+def test_iterations(capfd):
+    assert each(cases(capfd, "--iterations", "17"), "iterations") == [17]
+
+
+def test_warmup(capfd):
+    assert each(cases(capfd), "warmup") == [5]
+    assert each(cases(capfd, "--warmup", "3"), "warmup") == [3]
+
+
+def test_barrier(capfd):
+    (each_time,), (none,) = cases(capfd), cases(capfd, "--barrier", "none")
+    assert each_time["loop"]["barrier"] == "each"
+    assert none["loop"]["barrier"] == "none"
+    assert none["loop"]["batch"] >= 16
+
+
+def test_max_seconds_and_target_ci(capfd):
+    """A target nobody meets takes the budget; one that anything meets, the fewest samples."""
+    arguments = ("--sizes", "64", "--algorithms", "ring", "--format", "json")
+
+    def iterations(*more):
+        status, out, _ = bench(capfd, *arguments, *more)
+        assert status == 0
+        return json.loads(out.splitlines()[1])["iterations"]
+
+    assert iterations("--target-ci", "900%", "--max-seconds", "0.5") == 30
+    assert iterations("--target-ci", "0.000001%", "--max-seconds", "0.5") > 60
+    assert iterations("--max-seconds", "0.0000001") == 6
+
+
+def test_timeout_reaches_the_ranks(capfd):
+    """It is the patience of every rank's world; a rank that never comes would need a broken machine."""
+    status, _, err = bench(capfd, *QUICK, "--timeout", "0")
+    assert status == 2
+    assert "--timeout" in err
+
+
+def test_out_holds_what_was_measured(capfd, tmp_path):
+    path = tmp_path / "r.jsonl"
+    status, out, _ = bench(capfd, *QUICK, "--sizes", "64,1K", "--out", str(path))
+    assert status == 0
+    results = pycomm.read_results(path)
+    assert results.complete
+    assert [case.bytes for case in results.cases] == [64, 1024]
+    assert results.end.cases == {"ok": 2}
+    assert results.run.command[:3] == ("pycomm", "bench", "allreduce")
+    assert [member.rank for member in results.run.world.ranks] == [0, 1]
+    assert len({member.pid for member in results.run.world.ranks}) == 2
+    assert "1 KiB" in out
+
+
+def test_force_and_nothing_else_writes_over(capfd, tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text("precious\n")
+    status, _, err = bench(capfd, *QUICK, "--out", str(path))
+    assert status == 2
+    assert "--out" in err
+    assert "--force" in err
+    assert path.read_text() == "precious\n"
+    assert bench(capfd, *QUICK, "--out", str(path), "--force")[0] == 0
+    assert pycomm.read_results(path).complete
+
+
+def test_quiet_leaves_only_the_data(capfd):
+    arguments = (*QUICK, "--backends", "native,nccl")
+    assert "skipped" in bench(capfd, *arguments)[2]
+    status, out, err = bench(capfd, *arguments, "--quiet")
+    assert (status, err) == (0, "")
+    assert "mesh" in out
+
+
+def test_format_csv(capfd):
+    status, out, _ = bench(capfd, *QUICK, "--format", "csv", "--backends", "native,mpi")
+    assert status == 0
+    native, mpi = csv.DictReader(io.StringIO(out))
+    assert native["status"] == "ok"
+    assert int(native["bytes"]) == 64
+    assert float(native["time_s.median"]) > 0
+    assert native["loop.language"] == "c++"
+    assert native["in_place"] == "false"
+    assert mpi["status"] == "skipped"
+    assert mpi["time_s.median"] == ""
+
+
+def test_format_markdown(capfd):
+    status, out, _ = bench(capfd, *QUICK, "--format", "markdown", "--sizes", "64,1K")
+    lines = out.splitlines()
+    assert status == 0
+    assert len(lines) == 4
+    assert len({line.count("|") for line in lines}) == 1
+    assert "time µs" in lines[0]
+    assert lines[3].startswith("| 1 KiB | float32 | out | mesh |")
+
+
+def test_the_table_has_a_unit_under_every_heading_and_a_comparison(capfd):
+    status, out, _ = bench(capfd, *QUICK, "--algorithms", "ring,mesh", "--sizes", "64,1M")
+    lines = [line.split() for line in out.splitlines()]
+    assert status == 0
+    assert lines[1] == ["size", "algorithm", "time", "±", "p99", "algbw", "busbw", "wire", "wrong"]
+    assert lines[2] == ["µs", "%", "µs", "GB/s", "GB/s", "GB/s", "elem."]
+    assert [line[:3] for line in lines[3:7]] == [
+        ["64", "B", "ring"], ["64", "B", "mesh"], ["1", "MiB", "ring"], ["1", "MiB", "mesh"],
+    ]  # fmt: skip
+    assert lines[9] == ["size", "ring", "mesh"]
+    assert all(line.count("★") == 1 for line in lines[10:12])
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--sizes", "8Gx"], ["--sizes", "8Gx"]),
+        (["--sizes", "0:64:x2"], ["--sizes", "0:64:x2"]),
+        (["--sizes", ""], ["--sizes", "''"]),
+        (["--algorithms", "rung"], ["--algorithms", "rung"]),
+        (["--algorithms", ""], ["--algorithms", "''"]),
+        (["--algorithms", "ring,,mesh"], ["--algorithms", "ring,,mesh"]),
+        (["--algorithms", "ps:servers=3"], ["servers", "3", "2 ranks"]),
+        (["--algorithms", "ps:servers=x"], ["servers", "x"]),
+        (["--backends", "native,mpy"], ["--backends", "mpy"]),
+        (["--dtypes", "float33"], ["--dtypes", "float33"]),
+        (["--dtypes", "float32,"], ["--dtypes", "''"]),
+        (["--op", "mean"], ["--op", "mean"]),
+        (["--in-place", "maybe"], ["--in-place", "maybe"]),
+        (["--target-ci", "2"], ["--target-ci", "'2'"]),
+        (["--max-seconds", "inf"], ["--max-seconds", "inf"]),
+        (["--max-seconds", "-1"], ["--max-seconds", "-1"]),
+        (["--max-seconds", "nan"], ["--max-seconds", "nan"]),
+        (["--iterations", "0"], ["--iterations", "0"]),
+        (["--warmup", "0"], ["--warmup", "0"]),
+        (["--ranks", "0"], ["--ranks", "0"]),
+        (["--transport", "mpi"], ["--transport", "mpi", "mpirun"]),
+        (["--transport", "pigeon"], ["--transport", "pigeon"]),
+        (["--format", "xml"], ["--format", "xml"]),
+        (["--out", "/nowhere/at/all/r.jsonl"], ["--out", "/nowhere/at/all"]),
+        (["--nonsense"], ["--nonsense"]),
+        (["64"], ["64"]),
+    ],
+)
+def test_usage_errors_name_option_and_text_and_exit_with_2(capfd, arguments, named):
+    status, out, err = bench(capfd, *QUICK, *arguments)
+    assert status == 2
+    assert out == ""
+    for text in named:
+        assert text in err
+
+
+def test_a_launcher_of_another_size_is_refused(capfd, monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    status, _, err = bench(capfd, *QUICK)
+    assert status == 2
+    assert "--ranks: 2: mpirun started 4" in err
+
+
+def test_ranks_that_are_not_the_first_leave_the_refusal_to_it(capfd, monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    status, out, err = bench(capfd, *QUICK)
+    assert (status, out, err) == (0, "", "")
+
+
+# How it ends.
+
+
+def test_a_row_without_a_worker_is_skipped(capfd):
+    (case,) = cases(capfd, "--algorithms", "ps:servers=2,dedicated")
+    assert case["status"] == "skipped"
+    assert "needs a worker" in case["reason"]
+
+
+def test_one_rank_is_measured_without_busbw(capfd):
+    (case,) = cases(capfd, "--ranks", "1", "--algorithms", "ring")
+    assert case["status"] == "ok"
+    assert case["algbw_Bps"] > 0
+    assert case["busbw_Bps"] is None
+
+
+def test_ranks_that_outnumber_the_cores_are_warned_of(capfd):
+    cores = len(os.sched_getaffinity(0))
+    (case,) = cases(capfd, "--ranks", str(cores + 1))
+    assert f"{cores + 1} ranks share {cores} core" in case["warnings"][0]
+
+
+LONG = ("--ranks", "3", "--algorithms", "ring", "--sizes", "64:1M:x2", "--target-ci", "0.0001%")
+
+
+def started(path, *arguments):
+    """A sweep that would take half a minute, once its first row is on disk."""
+    command = [sys.executable, "-m", "pycomm", "bench", "allreduce", *LONG, "--out", str(path), *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text().count("\n") < 3:
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_killed_rank_ends_the_sweep_and_keeps_the_rows(tmp_path, rank):
+    path = tmp_path / "r.jsonl"
+    process = started(path)
+    before = pycomm.read_results(path)
+    os.kill(before.run.world.ranks[rank].pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert f"rank {rank}" in err
+    results = pycomm.read_results(path)
+    assert results.cases[: len(before.cases)] == before.cases
+    assert (results.end.status, results.end.exit_status) == ("failed", 1)
+    assert not results.complete
+    assert f"rank {rank}" in results.end.reason
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_says_so_and_keeps_the_rows(tmp_path, stop):
+    path = tmp_path / "r.jsonl"
+    process = started(path)
+    before = pycomm.read_results(path).cases
+    os.kill(process.pid, stop)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    results = pycomm.read_results(path)
+    assert results.cases[: len(before)] == before
+    assert (results.end.status, results.end.exit_status) == ("interrupted", 130)
+
+
+def test_interrupting_the_whole_group_is_the_same(tmp_path):
+    """Ctrl-C in a terminal reaches every process of the job."""
+    path = tmp_path / "r.jsonl"
+    process = started(path)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert pycomm.read_results(path).end.status == "interrupted"
+
+
+def test_rows_come_as_they_finish(tmp_path):
+    path = tmp_path / "r.jsonl"
+    process = started(path, "--format", "json")
+    try:
+        assert json.loads(process.stdout.readline())["record"] == "run"
+        assert json.loads(process.stdout.readline())["record"] == "case"
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def test_a_reader_that_leaves_is_no_traceback():
+    command = f"{sys.executable} -m pycomm bench allreduce --ranks 2 --sizes 4:64K:x2 --iterations 2 | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stdout.startswith("all-reduce")
