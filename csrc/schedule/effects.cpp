@@ -142,7 +142,7 @@ void Simulation::end_take(LaneState& lane, std::int32_t from) {
   uses_[queue.hold].time = lane.time;
   clocks_.drop(queue.clock);
   clocks_.drop(queue.take_clock);
-  queue.take_clock = clocks_.share(lane.clock);
+  queue.take_clock = waiting_ ? clocks_.share(lane.clock) : Clocks::kNothing;
   queue.take_time = lane.time;
   queue.take_round = lane.round;
   queue.full = false;

@@ -24,10 +24,11 @@ std::int64_t last_time(const Schedule& schedule, std::size_t segments, std::int3
   return static_cast<std::int64_t>(longest * segments) * calls;
 }
 
-bool lands(const Schedule& schedule) {
+template <class Predicate>
+bool any_step(const Schedule& schedule, Predicate predicate) {
   for (const Program& program : schedule.programs)
     for (const auto& body : program.bodies)
-      if (std::any_of(body.begin(), body.end(), [](const Step& step) { return step.landed; })) return true;
+      if (std::any_of(body.begin(), body.end(), predicate)) return true;
   return false;
 }
 
@@ -41,7 +42,8 @@ Simulation::Simulation(const Schedule& schedule, std::vector<std::int32_t> segme
       queue_numbers_(static_cast<std::size_t>(schedule.ranks) * static_cast<std::size_t>(schedule.ranks) * lanes_, -1),
       expressions_(calls, schedule.ranks, schedule.chunks * static_cast<std::int32_t>(segments_.size())),
       clocks_(static_cast<std::size_t>(schedule.ranks) * lanes_, last_time(schedule, segments_.size(), calls)),
-      landing_(lands(schedule)),
+      landing_(any_step(schedule, [](const Step& step) { return step.landed; })),
+      waiting_(any_step(schedule, [](const Step& step) { return step.action == Action::wait; })),
       track_reads_(landing_ || lanes_ > 1),
       stamps_(static_cast<std::size_t>(schedule.ranks), -1) {
   std::size_t places = 0;
@@ -233,9 +235,11 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
     case Action::wait:
       if (!may_send(lane, step)) return false;
       over();
-      if (const Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number)); queue.take_time > 0) {
+      if (Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number)); queue.take_time > 0) {
         lane.clock = clocks_.merge(lane.clock, queue.take_clock, lane_index(step.peer, lane.number), queue.take_time);
         lane.round = std::max(lane.round, queue.take_round);
+        clocks_.drop(queue.take_clock);  // known now
+        queue.take_clock = Clocks::kNothing;
       }
       break;
     case Action::after:

@@ -144,6 +144,7 @@ class Simulation {
   Expressions expressions_;
   Clocks clocks_;
   bool landing_;  // some steps are landed
+  bool waiting_;  // some steps are waits
   bool track_reads_;
   std::vector<std::size_t> ready_;
   std::vector<Expressions::Id> operand_values_;
