@@ -35,10 +35,11 @@ class Failure:
     rank: int
     error: BaseException
     died: bool = False  # without a word: killed, or ended by the system
+    ended: bool = False  # by us, since another had failed and it went on
 
     def raised(self, ranks: int) -> BaseException:
         """The exception `run` raises for it."""
-        if self.died or isinstance(self.error, KeyboardInterrupt):
+        if self.died or self.ended or isinstance(self.error, KeyboardInterrupt):
             return self.error
         where = f"rank {self.rank} of {ranks}"
         if isinstance(self.error, Error):
@@ -96,6 +97,8 @@ def _root_cause(failures: list[Failure]) -> Failure:
     def weight(failure: Failure) -> int:
         if isinstance(failure.error, KeyboardInterrupt):
             return 0
+        if failure.ended:
+            return 4
         if failure.died:
             return 1
         return 3 if isinstance(failure.error, TransportError) else 2
@@ -228,6 +231,7 @@ class _Supervisor:
         self._outcomes: dict[int, Any] = {}
         self._deadline: float | None = None
         self._interrupted = False
+        self._ended: set[int] = set()  # ranks killed here
 
     def outcomes(self) -> list[Any]:
         while True:
@@ -257,6 +261,7 @@ class _Supervisor:
         if not ready:
             for rank in waiting.values():
                 self._processes[rank].kill()
+                self._ended.add(rank)
             self._deadline = time.monotonic() + GRACE_S
             return
         for reader in ready:
@@ -276,6 +281,8 @@ class _Supervisor:
             where = f"rank {rank} of {len(self._processes)} (pid {process.pid})"
             code = process.exitcode
             how = f"killed by signal {-code} ({signal.Signals(-code).name})" if code and code < 0 else f"exit {code}"
+            if rank in self._ended:
+                return Failure(rank, TransportError(f"{where} went on after another had failed: {how}"), ended=True)
             return Failure(rank, TransportError(f"{where} died: {how}"), died=True)
         if isinstance(outcome, _Raised):
             outcome.error.__cause__ = RankError(f"on rank {rank}:\n{outcome.trace}")

@@ -148,13 +148,6 @@ def test_max_seconds_and_target_ci(capfd):
     assert iterations("--max-seconds", "0.0000001") == 6
 
 
-def test_timeout_reaches_the_ranks(capfd):
-    """It is the patience of every rank's world; a rank that never comes would need a broken machine."""
-    status, _, err = bench(capfd, *QUICK, "--timeout", "0")
-    assert status == 2
-    assert "--timeout" in err
-
-
 def test_out_holds_what_was_measured(capfd, tmp_path):
     path = tmp_path / "r.jsonl"
     status, out, _ = bench(capfd, *QUICK, "--sizes", "64,1K", "--out", str(path))
@@ -248,6 +241,7 @@ def test_the_table_has_a_unit_under_every_heading_and_a_comparison(capfd):
         (["--max-seconds", "inf"], ["--max-seconds", "inf"]),
         (["--max-seconds", "-1"], ["--max-seconds", "-1"]),
         (["--max-seconds", "nan"], ["--max-seconds", "nan"]),
+        (["--timeout", "0"], ["--timeout", "0"]),
         (["--iterations", "0"], ["--iterations", "0"]),
         (["--warmup", "0"], ["--warmup", "0"]),
         (["--ranks", "0"], ["--ranks", "0"]),
@@ -335,6 +329,17 @@ def test_a_killed_rank_ends_the_sweep_and_keeps_the_rows(tmp_path, rank):
     assert (results.end.status, results.end.exit_status) == ("failed", 1)
     assert not results.complete
     assert f"rank {rank}" in results.end.reason
+
+
+def test_a_rank_silent_for_the_timeout_ends_the_sweep(tmp_path):
+    path = tmp_path / "r.jsonl"
+    process = started(path, "--timeout", "1")
+    os.kill(pycomm.read_results(path).run.world.ranks[1].pid, signal.SIGSTOP)
+    _, err = process.communicate(timeout=20)  # with the default of 30 s it would take longer
+    assert process.returncode == 1
+    assert "rank 1" in err
+    assert "1 s" in err
+    assert pycomm.read_results(path).end.status == "failed"
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
