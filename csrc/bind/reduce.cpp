@@ -76,7 +76,7 @@ void combine_arrays(const std::string& op, std::vector<py::array> to, const std:
   const Kernels& chosen = kernels(batch.dtype, op_from(op), isa_from(isa));
   const py::gil_scoped_release release;
   chosen.combine(outputs.data(), static_cast<int>(outputs.size()), inputs.data(), static_cast<int>(inputs.size()),
-                 batch.count, contributors, streaming);
+                 batch.count, contributors, streaming ? static_cast<int>(outputs.size()) : 0);
 }
 
 void scale_array(py::array to, std::int64_t contributors, const std::optional<std::string>& isa) {

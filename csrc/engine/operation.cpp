@@ -110,7 +110,7 @@ void Operation::bind() {
                                                  : Input{&memory_->inbox(operand.peer, lane_index), nullptr});
             tasks.pointers.resize(std::max(tasks.pointers.size(), static_cast<std::size_t>(step.operands)));
             fuse_what_follows(task, steps.subspan(index + 1), segment);
-            tasks.outputs.resize(std::max(tasks.outputs.size(), static_cast<std::size_t>(task.landings) + 1));
+            tasks.outputs.resize(std::max(tasks.outputs.size(), static_cast<std::size_t>(task.sends) + 1));
             break;
           case Action::scale:
             task.to = address(step.to, segment);
@@ -136,7 +136,8 @@ void Operation::bind() {
   posting_.erase(std::unique(posting_.begin(), posting_.end()), posting_.end());
 }
 
-// A combine also does the division that follows it, and stores for the landed sends behind that.
+// A combine also does the division that follows it, and stores for the sends behind that: into the outputs of peers
+// where they have landed, into queues where there is room.
 void Operation::fuse_what_follows(Task& task, std::span<const Step> following, std::int32_t segment) {
   task.first_landing = static_cast<std::int32_t>(landings_.size());
   std::size_t next = 0;
@@ -146,8 +147,11 @@ void Operation::fuse_what_follows(Task& task, std::span<const Step> following, s
     ++next;
   }
   const auto offset = plan_.extent(place.chunk, segment).begin * static_cast<std::int64_t>(size_of(plan_.call.dtype));
-  for (; next < following.size() && following[next].action == Action::send && following[next].from == place; ++next)
+  task.first_send = static_cast<std::int32_t>(next) + 1;
+  for (; next < following.size() && following[next].action == Action::send && following[next].from == place; ++next) {
     if (following[next].landed) landings_.push_back({following[next].peer, static_cast<std::ptrdiff_t>(offset)});
+    ++task.sends;
+  }
   task.landings = static_cast<std::int32_t>(landings_.size()) - task.first_landing;
 }
 
@@ -198,24 +202,25 @@ bool Operation::advance(LaneTasks& lane) {
   return lane.next != before;
 }
 
-bool Operation::attempt(LaneTasks& lane, const Task& task) {
+bool Operation::try_send(Task& task) {
+  if (task.filled) {
+    task.filled = false;
+  } else if (task.posted) {
+    if (!task.outbox->has_room(0)) return false;
+    task.outbox->post(task.from, short_signature_);
+    return true;
+  } else {
+    const std::size_t bytes = task.landed ? 0 : task.bytes;
+    if (!task.outbox->has_room(bytes)) return false;
+    copy(task.outbox->claim(bytes), task.from, bytes, false);
+  }
+  task.outbox->publish(short_signature_);
+  return true;
+}
+
+bool Operation::attempt(LaneTasks& lane, Task& task) {
   switch (task.action) {
-    case Action::send:
-      if (task.landed) {
-        if (!task.outbox->has_room(0)) return false;
-        task.outbox->claim(0);
-        task.outbox->publish(short_signature_);
-        return true;
-      }
-      if (task.posted) {
-        if (!task.outbox->has_room(0)) return false;
-        task.outbox->post(task.from, short_signature_);
-        return true;
-      }
-      if (!task.outbox->has_room(task.bytes)) return false;
-      copy(task.outbox->claim(task.bytes), task.from, task.bytes, false);
-      task.outbox->publish(short_signature_);
-      return true;
+    case Action::send: return try_send(task);
     case Action::recv: {
       const void* message = task.inbox->peek(task.landed ? 0 : task.bytes, short_signature_);
       if (message == nullptr) return false;
@@ -252,16 +257,25 @@ bool Operation::try_combine(LaneTasks& lane, const Task& task) {
     lane.pointers[index] = input.inbox == nullptr ? input.place : input.inbox->peek(task.bytes, short_signature_);
     if (lane.pointers[index] == nullptr && input.inbox != nullptr) return false;
   }
-  lane.outputs[0] = task.to;
+  std::size_t outputs = 0;
+  lane.outputs[outputs++] = task.to;
   for (std::int32_t landing = 0; landing < task.landings; ++landing) {
     const auto& [peer, offset] = landings_[static_cast<std::size_t>(task.first_landing + landing)];
     std::byte* output = memory_->output_of(peer, signature_);
     if (output == nullptr) return false;
-    lane.outputs[static_cast<std::size_t>(landing) + 1] = output + offset;
+    lane.outputs[outputs++] = output + offset;
+  }
+  const std::size_t streamed = streaming_ ? outputs : 0;  // what lies in a queue is read again at once
+  Task* const sends = lane.tasks.data() + lane.next + static_cast<std::size_t>(task.first_send);
+  for (Task& send : std::span(sends, static_cast<std::size_t>(task.sends))) {
+    // Only where there is room now: to wait for it here, with a message in hand, could close a circle.
+    if (send.landed || send.posted || !send.outbox->has_room(send.bytes)) continue;
+    lane.outputs[outputs++] = send.outbox->claim(send.bytes);
+    send.filled = true;
   }
   lane.ready_inputs = 0;
-  kernels_->combine(lane.outputs.data(), task.landings + 1, lane.pointers.data(), task.inputs, task.count,
-                    task.contributors, streaming_);
+  kernels_->combine(lane.outputs.data(), static_cast<int>(outputs), lane.pointers.data(), task.inputs, task.count,
+                    task.contributors, static_cast<int>(streamed));
   for (const Input& input : inputs)
     if (input.inbox != nullptr) input.inbox->take();
   return true;

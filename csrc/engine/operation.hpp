@@ -48,6 +48,9 @@ class Operation final : public Runnable {
     std::int32_t first_landing = 0;  // combine: peers whose output it stores to, besides `to`
     std::int32_t landings = 0;
     std::int64_t contributors = 0;  // combine: what to divide by afterwards, 0: nothing
+    std::int32_t first_send = 0;    // combine: how many tasks further on its result is sent
+    std::int32_t sends = 0;         // and by how many tasks
+    bool filled = false;            // send: the combine ahead of it has written the claimed message
     std::byte* to = nullptr;
     const std::byte* from = nullptr;
     std::size_t count = 0;  // elements
@@ -78,7 +81,8 @@ class Operation final : public Runnable {
   void fuse_what_follows(Task& task, std::span<const Step> following, std::int32_t segment);
   void run_lanes();
   bool advance(LaneTasks& lane);  // as far as it goes; whether that was anywhere
-  bool attempt(LaneTasks& lane, const Task& task);
+  bool attempt(LaneTasks& lane, Task& task);
+  bool try_send(Task& task);
   bool try_combine(LaneTasks& lane, const Task& task);
   Waiting describe() const;
   std::byte* address(Place place, std::int32_t segment) const;

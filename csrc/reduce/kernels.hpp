@@ -14,10 +14,11 @@ struct Kernels {
   void (*reduce)(void* to, const void* a, const void* b, std::size_t count, bool streaming);
 
   // The operands (n >= 1) in order, accumulated in float32 (f16, bf16) or the type itself, rounded once, stored to
-  // all `outputs` (>= 1) places in one pass. contributors: 0, or for sum and avg the number >= 1 that divides the
-  // rounded result, with the same bits as `scale` afterwards. Reads n, writes outputs × count elements.
+  // all `outputs` (>= 1) places in one pass, to the first `streamed` of them past the cache. contributors: 0, or for
+  // sum and avg the number >= 1 that divides the rounded result, with the same bits as `scale` afterwards. Reads n,
+  // writes outputs × count elements.
   void (*combine)(void* const* to, int outputs, const void* const* operands, int n, std::size_t count,
-                  std::int64_t contributors, bool streaming);
+                  std::int64_t contributors, int streamed);
 
   // to[i] = to[i] / contributors (>= 1), the division of avg, whatever the op.
   void (*scale)(void* to, std::size_t count, std::int64_t contributors);

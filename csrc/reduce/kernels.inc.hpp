@@ -95,16 +95,16 @@ struct Sweep {
   }
 
   // kUnroll neighbouring vectors, each operand read in one go, so that a stream is followed for whole cache lines.
-  PYCOMM_INLINE static void block(const Places& places, std::size_t offset, Finish finish, bool streaming) {
+  PYCOMM_INLINE static void block(const Places& places, std::size_t offset, Finish finish, int streamed) {
     const int operands = kOperands != 0 ? kOperands : places.operands;
     Accumulator sums[T::kUnroll];
     const char* from = places.from[0] + offset;
-    if (streaming) prefetch<T::kUnroll * kWidth>(from);
+    if (streamed != 0) prefetch<T::kUnroll * kWidth>(from);
 #pragma GCC unroll 4
     for (int i = 0; i < T::kUnroll; ++i) sums[i] = T::unpack_at(from + i * kWidth);
     for (int k = 1; k < operands; ++k) {
       from = places.from[k] + offset;
-      if (streaming) prefetch<T::kUnroll * kWidth>(from);
+      if (streamed != 0) prefetch<T::kUnroll * kWidth>(from);
 #pragma GCC unroll 4
       for (int i = 0; i < T::kUnroll; ++i)
         sums[i] = Operation::template apply<T>(sums[i], T::unpack_at(from + i * kWidth));
@@ -112,7 +112,7 @@ struct Sweep {
     Raw results[T::kUnroll];
 #pragma GCC unroll 4
     for (int i = 0; i < T::kUnroll; ++i) results[i] = finish(sums[i]);
-    for (int k = 0; k < places.outputs; ++k) put<T::kUnroll>(places.to[k] + offset, results, streaming);
+    for (int k = 0; k < places.outputs; ++k) put<T::kUnroll>(places.to[k] + offset, results, k < streamed);
   }
 
   template <int kVectors>
@@ -128,7 +128,7 @@ struct Sweep {
 
   // Vectors that do not fit the grid, at the end and (to align what is streamed) at the beginning, overlap their
   // neighbours. They are computed first and stored last, so that an output may be one of the operands.
-  static void run(const Places& places, std::size_t count, Finish finish, bool streaming) {
+  static void run(const Places& places, std::size_t count, Finish finish, int streamed) {
     constexpr std::size_t element_bytes = sizeof(typename T::Element);
     const std::size_t bytes = count * element_bytes;
     if (bytes < kWidth) {
@@ -139,9 +139,9 @@ struct Sweep {
       return;
     }
     std::size_t begin = 0;
-    if (streaming) {
+    if (streamed != 0) {
       begin = (0 - reinterpret_cast<std::uintptr_t>(places.to[0])) % kWidth;
-      if (begin % element_bytes != 0) begin = 0, streaming = false;
+      if (begin % element_bytes != 0) begin = 0, streamed = 0;
     }
     const auto whole = [](const char* from) { return T::unpack_at(from); };
     const std::size_t end = begin + (bytes - begin) / kWidth * kWidth;
@@ -150,17 +150,17 @@ struct Sweep {
 
     constexpr std::size_t block_bytes = T::kUnroll * kWidth;
     std::size_t offset = begin;
-    for (; end - offset >= block_bytes; offset += block_bytes) block(places, offset, finish, streaming);
+    for (; end - offset >= block_bytes; offset += block_bytes) block(places, offset, finish, streamed);
     for (; offset != end; offset += kWidth) {
       const Raw result = one(places, offset, finish, whole);
-      for (int k = 0; k < places.outputs; ++k) put<1>(places.to[k] + offset, &result, streaming);
+      for (int k = 0; k < places.outputs; ++k) put<1>(places.to[k] + offset, &result, k < streamed);
     }
 
     for (int k = 0; k < places.outputs; ++k) {
       if (begin != 0) store(places.to[k], head);
       if (end != bytes) store(places.to[k] + bytes - kWidth, tail);
     }
-    if (streaming) fence();
+    if (streamed != 0) fence();
   }
 };
 
@@ -168,38 +168,38 @@ template <class T, class Operation>
 void reduce(void* to, const void* a, const void* b, std::size_t count, bool streaming) {
   char* const outputs[] = {static_cast<char*>(to)};
   const char* const operands[] = {static_cast<const char*>(a), static_cast<const char*>(b)};
-  Sweep<T, Operation, 2, Rounded<T>>::run({outputs, 1, operands, 2}, count, {}, streaming);
+  Sweep<T, Operation, 2, Rounded<T>>::run({outputs, 1, operands, 2}, count, {}, streaming ? 1 : 0);
 }
 
 template <class T, class Operation, bool kDivides>
 void combine(void* const* to, int outputs, const void* const* operands, int n, std::size_t count,
-             std::int64_t contributors, bool streaming) {
+             std::int64_t contributors, int streamed) {
   const Places places = {reinterpret_cast<char* const*>(to), outputs, reinterpret_cast<const char* const*>(operands),
                          n};
   if constexpr (kDivides) {
     if constexpr (requires { &T::multiply; })
       if (contributors > 1 && (contributors & (contributors - 1)) == 0) {
-        Sweep<T, Operation, 0, RoundedThenMultiplied<T>>::run(places, count, {T::reciprocal(contributors)}, streaming);
+        Sweep<T, Operation, 0, RoundedThenMultiplied<T>>::run(places, count, {T::reciprocal(contributors)}, streamed);
         return;
       }
     if (contributors > 1) {
-      Sweep<T, Operation, 0, RoundedThenDivided<T>>::run(places, count, {T::divisor(contributors)}, streaming);
+      Sweep<T, Operation, 0, RoundedThenDivided<T>>::run(places, count, {T::divisor(contributors)}, streamed);
       return;
     }
   } else {
     assert(contributors == 0);
   }
   if (n == 2)
-    Sweep<T, Operation, 2, Rounded<T>>::run(places, count, {}, streaming);
+    Sweep<T, Operation, 2, Rounded<T>>::run(places, count, {}, streamed);
   else
-    Sweep<T, Operation, 0, Rounded<T>>::run(places, count, {}, streaming);
+    Sweep<T, Operation, 0, Rounded<T>>::run(places, count, {}, streamed);
 }
 
 template <class T>
 void scale(void* to, std::size_t count, std::int64_t contributors) {
   assert(contributors >= 1);
   const void* const operands[] = {to};
-  combine<T, Sum, true>(&to, 1, operands, 1, count, contributors, false);
+  combine<T, Sum, true>(&to, 1, operands, 1, count, contributors, 0);
 }
 
 // Min and max may need another form of the type.

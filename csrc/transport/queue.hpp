@@ -1,6 +1,7 @@
 // A queue in shared memory for one (from, to, lane), in the sender's region. Each message has a line: eight bytes of
-// sequence number and signature, written last, beside up to 56 bytes of message, so that a small message costs one
-// cache line; a larger one has its bytes in a slot, or in the sender's buffer, and its offset in the line.
+// sequence number and signature, written last, beside the message itself where that is small, so that up to 56 bytes
+// cost one cache line and up to 120 two neighbours; a larger message has its bytes in a slot, or stays in the sender's
+// buffer, and the line holds its offset.
 #pragma once
 
 #include <atomic>
@@ -11,11 +12,14 @@
 
 namespace pycomm {
 
-inline constexpr std::size_t kInlineBytes = kCacheLine - sizeof(std::uint64_t);
+inline constexpr std::size_t kLineBytes = 2 * kCacheLine;  // processors fetch cache lines in pairs
+inline constexpr std::size_t kInlineBytes = kLineBytes - sizeof(std::uint64_t);
+// A posted message must come back before the call can end; below this size a copy costs less than that.
+inline constexpr std::size_t kLeastPosted = 1024;
 inline constexpr std::uint64_t kLines = 16;
 inline constexpr std::uint64_t kSlots = 4;  // of the lines, those whose messages may be in slots at a time
 
-struct alignas(kCacheLine) Line {
+struct alignas(kLineBytes) Line {
   std::atomic<std::uint64_t> header{0};  // sequence number, from 1, above; signature below
   std::byte payload[kInlineBytes];
 };
@@ -61,7 +65,7 @@ class QueueOutbox final : public Outbox {
   }
 
   bool reaches(const void* data, std::size_t bytes) const override {
-    if (bytes <= kInlineBytes) return false;  // the line itself carries it
+    if (bytes < kLeastPosted) return false;
     const auto* begin = static_cast<const std::byte*>(data);
     return one_process_ || (begin >= base_ && begin + bytes <= base_ + reach_);
   }

@@ -138,7 +138,8 @@ void check_combine(const Case& c, const Values& values, const std::vector<Bits>&
     operands.push_back(buffer.data());
   }
   kernels(c.dtype, c.op, c.isa)
-      .combine(outputs.data(), c.outputs, operands.data(), c.operands, c.count, c.contributors, c.streaming);
+      .combine(outputs.data(), c.outputs, operands.data(), c.operands, c.count, c.contributors,
+               c.streaming ? (c.outputs + 1) / 2 : 0);
   for (Guarded& buffer : to) check_output(c, buffer, wanted, "combine");
 }
 
