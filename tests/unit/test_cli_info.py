@@ -72,11 +72,17 @@ def test_an_mpi_library_that_does_not_load_is_a_reason_and_no_traceback(monkeypa
     assert library.text.startswith("cannot load MPI library; ")
 
 
+def replace_driver(monkeypatch, driver):
+    """Load what `driver` gives for CUDA's driver; every other library as ever."""
+    load = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, *rest: driver() if name == "libcuda.so.1" else load(name, *rest))
+
+
 def test_a_driver_that_is_not_there_is_named(monkeypatch):
-    def absent(name):
+    def absent():
         raise OSError
 
-    monkeypatch.setattr(ctypes, "CDLL", absent)
+    replace_driver(monkeypatch, absent)
     (gpu,) = find_abilities()["GPU"]
     assert not gpu.present
     assert "libcuda.so.1" in gpu.text
@@ -95,7 +101,7 @@ def test_devices_are_listed_by_name(monkeypatch):
             name.value = f"Device {device}".encode()
             return 0
 
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    replace_driver(monkeypatch, Driver)
     (gpu,) = find_abilities()["GPU"]
     assert (gpu.present, gpu.text) == (True, "0: Device 0, 1: Device 1")
 
