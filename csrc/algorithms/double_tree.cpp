@@ -61,14 +61,12 @@ void double_tree_allreduce(Builder& rank) {
       if (me == 0)
         finished = rank.scale(out(chunk));
       else
-        rank.send(children.empty() ? in(chunk) : out(chunk), parent);
+        finished = rank.send(children.empty() ? in(chunk) : out(chunk), parent);
     });
     if (ranks == 1) continue;
     rank.lane([&] {
-      if (me == 0)
-        rank.after(up, finished);
-      else
-        rank.recv(out(chunk), parent);
+      if (me == 0 || !children.empty()) rank.after(up, finished);  // both lanes write `out`
+      if (me > 0) rank.recv(out(chunk), parent);
       for (const int child : children) rank.send(out(chunk), child);
     });
   }

@@ -5,8 +5,8 @@
 //   down    0 -> 2                  the largest subtree first
 //           0 -> 1 and 2 -> 3
 //
-// Two lanes, up and down, both over all segments: while the result of one segment comes down, the next goes up. The
-// root's down lane waits `after` its up lane. Rank 0 alone finishes the sum, so all ranks hold the same bits.
+// Two lanes, up and down, both over all segments: while the result of one segment comes down, the next goes up. Where
+// both write `out`, the down lane comes `after` the up lane. Rank 0 alone finishes the sum, so all hold the same bits.
 //
 // Source: MPICH, src/mpi/coll/reduce/reduce_intra_binomial.c and src/mpi/coll/bcast/bcast_intra_binomial.c.
 #include "algorithms/algorithms.hpp"
@@ -55,7 +55,7 @@ void tree_allreduce(Builder& rank) {
   const int up_lane = rank.lane([&] { finished = up(rank, out(0)); });
   if (rank.ranks() == 1) return;
   rank.lane([&] {
-    if (rank.rank() == rank.root()) rank.after(up_lane, finished);
+    if (rank.rank() % 2 == 0 && rank.rank() + 1 < rank.ranks()) rank.after(up_lane, finished);  // it has children
     down(rank, out(0));
   });
 }

@@ -21,13 +21,13 @@ PlaceState& Simulation::place_at(const LaneState& lane, Place place) {
   return places_[rank.first_place + number * segments_.size() + static_cast<std::size_t>(lane.segment)];
 }
 
-// The last write of a place must be over, as far as the lane can know.
+// The last write of a place must be the lane's own, or of a lane that it was made to come after.
 void Simulation::need_over(const LaneState& lane, const PlaceState& place, const char* doing) {
   if (place.writer < 0 || place.writer == lane.number) return;
-  if (clocks_.get(lane.clock, lane_index(lane.rank, place.writer)) >= place.write_time) return;
+  if (lane.after[static_cast<std::size_t>(place.writer)] >= place.write_time) return;
   refuse(schedule_, 4, site_of(lane),
          std::string(doing) + " what lane " + std::to_string(place.writer) + ", step " +
-             std::to_string(place.write_step) + " of this rank writes, with nothing that orders the two");
+             std::to_string(place.write_step) + " of this rank writes, with no `after` that orders the two");
 }
 
 Expressions::Id Simulation::read(LaneState& lane, Place from, const Step& step) {

@@ -55,6 +55,7 @@ Simulation::Simulation(const Schedule& schedule, std::vector<std::int32_t> segme
       LaneState& lane = lane_states_[lane_index(rank, static_cast<std::int32_t>(l))];
       lane.rank = rank;
       lane.number = static_cast<std::int32_t>(l);
+      if (lanes_ > 1) lane.after.assign(lanes_, 0);
       lane.done = true;
     }
     for (const auto& body : schedule.programs[static_cast<std::size_t>(rank)].bodies)
@@ -196,6 +197,9 @@ bool Simulation::past(LaneState& lane, const Step& step) {
   }
   lane.clock = clocks_.merge(lane.clock, found->second.clock, other, found->second.time);
   lane.round = std::max(lane.round, found->second.round);
+  for (std::size_t l = 0; l < lanes_; ++l) lane.after[l] = std::max(lane.after[l], found->second.after[l]);
+  std::int32_t& reached = lane.after[static_cast<std::size_t>(step.lane)];
+  reached = std::max(reached, found->second.time);
   return true;
 }
 
@@ -251,7 +255,7 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
   if (!lane.watched) return true;
   const std::size_t mine = lane_index(lane.rank, lane.number);
   past_[static_cast<std::uint64_t>(mine) << 40 | static_cast<std::uint64_t>(lane.step) << 16 |
-        static_cast<std::uint64_t>(lane.segment)] = {clocks_.share(lane.clock), lane.time, lane.round};
+        static_cast<std::uint64_t>(lane.segment)] = {clocks_.share(lane.clock), lane.time, lane.round, lane.after};
   for (std::size_t l = 0; l < lanes_; ++l)
     if (const std::size_t other = lane_index(lane.rank, static_cast<std::int32_t>(l));
         lane_states_[other].waits_on == kAfter)

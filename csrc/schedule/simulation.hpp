@@ -57,6 +57,7 @@ class Simulation {
     Place stored{};
     Clocks::Ref store_clock = Clocks::kNothing;  // what was known at that combine
     std::int32_t store_time = 0;
+    std::vector<std::int32_t> after;  // by lane of this rank: the steps that this one was made to come after
     bool queued = false;
     bool done = false;
     bool watched = false;  // another lane has an `after` on it
@@ -153,6 +154,7 @@ class Simulation {
     Clocks::Ref clock;
     std::int32_t time;
     std::int32_t round;
+    std::vector<std::int32_t> after;
   };
   std::unordered_map<std::uint64_t, Past> past_;  // by lane, step and segment, of the lane's current call
 

@@ -3,7 +3,8 @@
 //   1  each contribution counts exactly once (and avg divides once, the complete sum)
 //   2  all ranks hold the same expression, so their results are equal bit for bit
 //   3  no deadlock with one slot a queue
-//   4  nothing is written over a place that a send still holds, or that another lane may be using
+//   4  nothing is written over a place that a send still holds, or that another lane may be using; what one lane wrote
+//      another lane of the rank touches only `after` it: a message may carry its data and order nothing else
 //   5  no early landing: a peer stores ahead of the receive only where it knows every earlier use to be over
 //
 // It follows the expression that each segment of each chunk holds on each rank, and what each lane can know of the

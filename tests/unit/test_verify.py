@@ -230,6 +230,18 @@ def test_lanes_that_nothing_orders_may_not_share_a_place():
         native.with_body(0, 1, sends).verify()
 
 
+def test_a_message_that_went_round_orders_no_writes_of_two_lanes():
+    """Rank 2 sums its child's part in `out` on the up lane; what comes down the other lane must not be stored before.
+
+    The message down follows from the message up, but on a GPU it may be seen while the sum's store is still on its way.
+    """
+    native = _core.build_schedule("tree", "allreduce", 4, 1, 1, False, 0, {})
+    after, *others = native.body(2, 1)
+    assert (after.action, after.after) == ("after", (0, 1))
+    with pytest.raises(ScheduleError, match=r"fact 4 .*rank 2, lane 1, step 0 \(recv out\[0\].*no `after`"):
+        native.with_body(2, 1, others).verify()
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_landed_message_is_accepted_where_the_sender_knows_that_the_place_is_free(in_place):
     native = two_rank_ps(in_place)  # in place, the server took what lay there
