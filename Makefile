@@ -38,7 +38,7 @@ $(VENV)/stamp-python:
 
 # Installed once and not for each build, so that a rebuild compiles only what changed.
 $(VENV)/stamp-build: $(VENV)/stamp-python pyproject.toml
-	$(PIP) "scikit-build-core>=0.11" "pybind11>=3.0" "cmake>=3.21" ninja
+	$(PIP) "scikit-build-core[wheel-free-setuptools]>=0.11" "pybind11>=3.0" "cmake>=3.21" ninja
 	@touch $@
 
 $(VENV)/stamp-install: $(VENV)/stamp-build $(PACKAGE_FILES)
