@@ -188,3 +188,28 @@ def test_dedicated_servers_average_over_the_workers_alone(ranks, servers):
     assert results[workers:] == [None] * servers
     for result in results[:workers]:
         assert np.array_equal(result, expected)
+
+
+def algorithm_of_auto(comm, count, symmetric):
+    send = comm.empty(count) if symmetric else np.empty(count, np.float32)
+    send[:] = comm.rank + 1
+    receive = comm.empty(count) if symmetric else np.empty(count, np.float32)
+    operation = comm.prepare_allreduce(send, receive, algorithm="auto")
+    operation.run()
+    assert (receive == comm.ranks * (comm.ranks + 1) / 2).all()
+    return operation.algorithm
+
+
+@pytest.mark.parametrize(
+    ("ranks", "count", "symmetric", "algorithm"),
+    [
+        (2, 1, False, "mesh"),
+        (3, 1024, True, "mesh"),
+        (9, 1024, False, "recursive-doubling"),
+        (3, 1025, False, "direct"),
+        (2, (1 << 18) + 1, False, "ring"),
+        (2, (1 << 18) + 1, True, "direct"),
+    ],
+)
+def test_auto_takes_the_algorithm_for_the_size_and_the_buffers(ranks, count, symmetric, algorithm):
+    assert pycomm.run(algorithm_of_auto, ranks, args=(count, symmetric)) == [algorithm] * ranks
