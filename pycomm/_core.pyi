@@ -219,9 +219,15 @@ def build_schedule(
     in_place: bool,
     root: int,
     options: Mapping[str, int],
+    hosts: Sequence[int] = (),
 ) -> Schedule: ...
 def prove_algorithm(
-    algorithm: str, collective: str, ranks: int, root: int, options: Mapping[str, int]
+    algorithm: str,
+    collective: str,
+    ranks: int,
+    root: int,
+    options: Mapping[str, int],
+    hosts: Sequence[int] = (),
 ) -> dict[str, int]: ...
 def algorithm_rows() -> list[dict[str, Any]]: ...
 def algorithm_options(algorithm: str, options: Mapping[str, int]) -> str: ...

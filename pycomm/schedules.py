@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pycomm import _core
@@ -168,12 +169,14 @@ def schedule(
     collective: str = "allreduce",
     root: int = 0,
     lanes: int | None = None,
+    hosts: Sequence[int] = (),
     **options: int,
 ) -> Schedule:
     """The schedule of an algorithm of the registry: ``schedule("ps", ranks=4, servers=2)``.
 
     ``algorithm`` may carry its options, ``"ps:servers=2,dedicated"``. ``ranks`` counts all, 1 to 1024. ``lanes`` are
-    those that segments are dealt to, at most as many as there are segments. Raises UsageError for an unknown name or
+    those that segments are dealt to, at most as many as there are segments. ``hosts[rank]`` numbers the host of each
+    rank; without it all share one. Raises UsageError for an unknown name or
     option, and for a world the algorithm does not apply to.
     """
     named = parse_algorithm(algorithm)
@@ -189,12 +192,15 @@ def schedule(
             in_place,
             root,
             {**named.options, **{name: int(value) for name, value in options.items()}},
+            list(hosts),
         )
     )
 
 
-def prove(algorithm: str, *, ranks: int, collective: str = "allreduce", root: int = 0) -> Facts:
-    """Prove an algorithm for ``ranks`` ranks: out of place and in place, for 1, 2, 3 and 5 segments.
+def prove(
+    algorithm: str, *, ranks: int, collective: str = "allreduce", root: int = 0, hosts: Sequence[int] = ()
+) -> Facts:
+    """Prove an algorithm for ``ranks`` ranks on ``hosts``: out of place and in place, for 1, 2, 3 and 5 segments.
 
     Up to 128 ranks also as it runs where peers can reach the buffers and sums are stored there at once (landings).
 
@@ -203,6 +209,6 @@ def prove(algorithm: str, *, ranks: int, collective: str = "allreduce", root: in
     named = parse_algorithm(algorithm)
     if named.name == AUTO:
         raise UsageError("algorithm: 'auto' has no schedule of its own: name one")
-    facts = _core.prove_algorithm(named.name, collective, ranks, root, dict(named.options))
+    facts = _core.prove_algorithm(named.name, collective, ranks, root, dict(named.options), list(hosts))
     del facts["schedules_followed"]
     return Facts(**facts)

@@ -28,4 +28,6 @@ void mesh_alltoall(Builder& rank);
 
 void direct_allreduce(Builder& rank);
 
+void hierarchical_allreduce(Builder& rank);
+
 }  // namespace pycomm::algorithms

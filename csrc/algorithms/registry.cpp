@@ -71,6 +71,13 @@ const std::vector<AlgorithmRow>& rows() {
        .source = "derived",
        .variants = {{allreduce, direct_allreduce}},
        .options = {}},
+      {.name = "hierarchical",
+       .alias = "",
+       .display = "hierarchical",
+       .summary = "inside each host, then between hosts",
+       .source = "derived",
+       .variants = {{allreduce, hierarchical_allreduce}},
+       .options = {}},
   };
   return table;
 }
@@ -149,6 +156,8 @@ Schedule build(std::string_view algorithm, const Shape& shape) {
   need(shape.ranks >= 1 && shape.ranks <= kMaxRanks, "ranks must be 1 to " + std::to_string(kMaxRanks), shape.ranks);
   need(shape.segments >= 1, "segments must be at least 1", shape.segments);
   need(shape.lanes >= 1, "lanes must be at least 1", shape.lanes);
+  need(shape.hosts.empty() || static_cast<int>(shape.hosts.size()) == shape.ranks,
+       "hosts must name one a rank, " + std::to_string(shape.ranks), static_cast<int>(shape.hosts.size()));
   need(shape.root >= 0 && shape.root < shape.ranks, "root must be a rank, below " + std::to_string(shape.ranks),
        shape.root);
   Schedule schedule;

@@ -84,7 +84,7 @@ std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>> lanes_of(const
 }
 
 Shape shape_of(const std::string& collective, int ranks, int segments, int lanes, bool in_place, int root,
-               const Options& options) {
+               const Options& options, std::vector<int> hosts = {}) {
   Shape shape;
   shape.collective = collective_from(collective);
   shape.ranks = ranks;
@@ -93,6 +93,7 @@ Shape shape_of(const std::string& collective, int ranks, int segments, int lanes
   shape.in_place = in_place;
   shape.root = root;
   shape.options = options;
+  shape.hosts = std::move(hosts);
   return shape;
 }
 
@@ -252,18 +253,20 @@ void register_schedule(py::module_& module) {
   module.def(
       "build_schedule",
       [](const std::string& algorithm, const std::string& collective, int ranks, int segments, int lanes, bool in_place,
-         int root, const Options& options) {
-        return build(algorithm, shape_of(collective, ranks, segments, lanes, in_place, root, options));
+         int root, const Options& options, std::vector<int> hosts) {
+        return build(algorithm,
+                     shape_of(collective, ranks, segments, lanes, in_place, root, options, std::move(hosts)));
       },
       py::arg("algorithm"), py::arg("collective"), py::arg("ranks"), py::arg("segments"), py::arg("lanes"),
-      py::arg("in_place"), py::arg("root"), py::arg("options"), released);
+      py::arg("in_place"), py::arg("root"), py::arg("options"), py::arg("hosts") = std::vector<int>{}, released);
   module.def(
       "prove_algorithm",
-      [](const std::string& algorithm, const std::string& collective, int ranks, int root, const Options& options) {
+      [](const std::string& algorithm, const std::string& collective, int ranks, int root, const Options& options,
+         std::vector<int> hosts) {
         Proof proof;
         {
           const py::gil_scoped_release unlocked;
-          proof = prove(algorithm, shape_of(collective, ranks, 1, 1, false, root, options));
+          proof = prove(algorithm, shape_of(collective, ranks, 1, 1, false, root, options, std::move(hosts)));
         }
         py::dict dict = facts_to_python(proof.facts);
         dict["schedules"] = proof.schedules;
@@ -272,7 +275,7 @@ void register_schedule(py::module_& module) {
         return dict;
       },
       py::arg("algorithm"), py::arg("collective"), py::arg("ranks"), py::arg("root"), py::arg("options"),
-      "Proves it out of place and in place, for 1, 2, 3 and 5 segments.");
+      py::arg("hosts") = std::vector<int>{}, "Proves it out of place and in place, for 1, 2, 3 and 5 segments.");
   module.def("algorithm_rows", [] {
     py::list rows;
     for (const AlgorithmRow& row : registry()) rows.append(row_to_python(row));

@@ -195,3 +195,18 @@ def test_presets_say_where_they_come_from():
 def test_a_network_needs_a_link_with_finite_figures(pieces):
     with pytest.raises(UsageError):
         _core.simulate_schedule(algorithm="ring", ranks=2, counts=[4], between=pieces)
+
+
+@pytest.mark.skipif(not known("hierarchical"), reason="hierarchical is not in the registry")
+@PROFILE
+@given(st.integers(2, 5), st.integers(2, 5), st.integers(1, 300), slope, slope, modes)
+def test_hierarchical_stays_within_its_bandwidth_bound(local, many, blocks, inside, between, startup):
+    ranks, n = local * many, divisible(local * many, blocks)
+    net = Network(
+        between=Link(pieces=((0.0, 0.0, between),)),
+        inside=Link(pieces=((0.0, 0.0, inside),)),
+        ranks_a_host=local,
+        alpha_occupies_port=startup,
+    )
+    bound = 2 * n * (local - 1) / local * inside + 2 * n * (many - 1) / many * between
+    assert seconds("hierarchical", ranks, n, net) <= bound * (1 + EXACT)
