@@ -14,7 +14,7 @@ no_gpu = pytest.mark.skipif(missing_device() == "", reason="this machine has a G
 
 def test_the_cuda_package_imports_without_cupy_and_starts_no_driver() -> None:
     code = "import pycomm.cuda, sys; assert 'cupy' not in sys.modules and 'pycomm._cuda' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd="/")
 
 
 @no_gpu
@@ -45,7 +45,7 @@ def test_a_sweep_on_cuda_skips_every_row_with_the_reason() -> None:
         "--sizes",
         "1K",
     ]
-    run = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=110)
+    run = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=110, cwd="/")
     assert run.returncode == 0, run.stderr
     assert run.stdout.count('"status": "skipped"') == run.stdout.count('"record": "case"') > 1
     assert missing_device()[:20] in run.stdout
@@ -54,7 +54,7 @@ def test_a_sweep_on_cuda_skips_every_row_with_the_reason() -> None:
 @no_gpu
 def test_bench_copy_skips_every_row_with_the_reason() -> None:
     command = [sys.executable, "-m", "pycomm", "bench", "copy", "--sizes", "4K", "--format", "json"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd="/")
     assert run.returncode == 0, run.stderr
     assert run.stdout.count('"status": "skipped"') == 2 * 6
     assert missing_device() in run.stderr

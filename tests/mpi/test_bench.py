@@ -126,7 +126,7 @@ def test_the_suites_of_bench_end_with_one_report(tmp_path):
     report = tmp_path / "b.json"
     done = mpirun(
         2, "-m", "pytest", str(ROOT / "bench" / "test_allreduce.py"), "-k", "65536 and ring or bfloat16",
-        f"--benchmark-json={report}", "-p", "no:cacheprovider", "-q", cwd=ROOT,
+        f"--benchmark-json={report}", "-p", "no:cacheprovider", "-q", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(json.loads(report.read_text())["benchmarks"]) >= 2
@@ -138,7 +138,7 @@ def test_the_suites_of_bench_run_on_local_ranks(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", str(ROOT / "bench" / "test_allreduce.py"), "-k", "bfloat16", "--ranks", "3",
          f"--benchmark-json={report}", "-p", "no:cacheprovider", "-q"],
-        capture_output=True, text=True, timeout=100, cwd=ROOT,
+        capture_output=True, text=True, timeout=100, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(json.loads(report.read_text())["benchmarks"]) == 2

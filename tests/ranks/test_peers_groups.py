@@ -84,6 +84,6 @@ def test_a_killed_group_is_lost(group: Group) -> None:
 
 
 def test_a_program_that_ends_at_once_is_lost_with_its_last_words(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "print('first'); raise SystemExit('no socket today')"]
+    command = [sys.executable, "-c", "print('first', flush=True); raise SystemExit('no socket today')"]
     with pytest.raises(Lost, match="short: rank 0 of 2 ended with 1: no socket today"):
         Group("short", 2, [command], os.environ, tmp_path)
