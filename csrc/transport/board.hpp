@@ -29,8 +29,9 @@ struct alignas(kCacheLine) Board {
   Entry entry;
   BarrierRound barrier[kBarrierRounds];
   std::atomic<RankState> state{RankState::running};
-  char failure[1024];  // why, if failed
-  char call[512];      // the signature of the call entered last, in words
+  std::atomic<std::int64_t> sign_of_life_ns{0};  // when it last looked round while waiting for a peer
+  char failure[1024];                            // why, if failed
+  char call[512];                                // the signature of the call entered last, in words
   // Behind the board: std::atomic<std::uint64_t> queues[ranks][kLanes], the offset of the queue to each rank.
 
   std::atomic<std::uint64_t>* queues() { return reinterpret_cast<std::atomic<std::uint64_t>*>(this + 1); }

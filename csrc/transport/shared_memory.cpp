@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "transport/queue.hpp"
 #include "transport/waiter.hpp"
@@ -161,11 +162,19 @@ void SharedMemory::raise_mismatch(int peer) const {
 }
 
 void SharedMemory::raise_timeout(const Waiting& waiting) const {
-  const std::string whom = waiting.peer >= 0 ? describe(waiting.peer) : "its peers";
+  const auto silence_ns = static_cast<std::int64_t>(config_.timeout_s * 0.5e9);
+  std::string whom = waiting.peer >= 0 ? describe(waiting.peer) : "its peers";
+  std::string silent;
+  for (int peer = 0; peer < ranks(); ++peer)
+    if (peer != rank() && peer != waiting.peer && now_ns() - board(peer).sign_of_life_ns.load() > silence_ns)
+      silent += (silent.empty() ? "" : ", ") + describe(peer);
+  if (!silent.empty()) whom += " and no sign of life from " + silent;
   throw TransportError(describe_self() + " heard nothing from " + whom + " for " +
                        std::to_string(static_cast<int>(config_.timeout_s)) + " s in " + waiting.what +
                        "; if that is expected, raise --timeout");
 }
+
+void SharedMemory::show_life() const { board(rank()).sign_of_life_ns.store(now_ns()); }
 
 std::string SharedMemory::describe(int peer) const {
   const Member& member = config_.members[static_cast<std::size_t>(peer)];

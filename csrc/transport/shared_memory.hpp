@@ -70,7 +70,10 @@ class SharedMemory final : public Transport {
   // left, or is in another call. `signature` 0: no call.
   void check_peers(const Waiting& waiting, std::uint64_t signature) const;
   [[noreturn]] void raise_mismatch(int peer) const;
+  // Names the ranks that show no sign of life besides the one waited for, which may itself be waiting for them.
   [[noreturn]] void raise_timeout(const Waiting& waiting) const;
+  // Tells the peers that this rank lives, and waits.
+  void show_life() const;
 
   const SharedMemoryConfig& config() const { return config_; }
   bool oversubscribed() const { return oversubscribed_; }

@@ -34,6 +34,7 @@ bool Waiter::yield_and_look_due() {
 }
 
 void Waiter::look(const Waiting& waiting) {
+  memory_.show_life();
   try {
     memory_.check_peers(waiting, signature_);
     suspicious_ = false;

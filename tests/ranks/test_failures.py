@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Pipe
 
 import numpy as np
 import psutil
@@ -87,6 +88,23 @@ def test_a_silent_rank_is_named_after_the_timeout(transport):
     message = r"heard nothing from rank \d .* for 1 s in allreduce of 1000 float32 by ring.*lane 0, step \d+ \("
     with pytest.raises(pycomm.TransportError, match=message):
         pycomm.run(function, ranks=2, transport=transport, timeout=1)
+
+
+def test_a_stopped_rank_is_named_by_those_that_wait_for_others_in_between():
+    def function(comm):
+        if comm.rank == 1:
+            time.sleep(3)
+            return
+        try:
+            comm.allreduce(np.zeros(1000, np.float32), algorithm="ring")
+        except pycomm.TransportError as error:
+            messages.send((comm.rank, str(error)))
+
+    told, messages = Pipe(duplex=False)
+    pycomm.run(function, ranks=3, timeout=1)
+    for rank, message in (told.recv(), told.recv()):
+        if "heard nothing" in message:  # the first to give up; the other may have been told by it
+            assert "rank 1 (host" in message, rank
 
 
 @BOTH

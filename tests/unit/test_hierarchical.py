@@ -27,7 +27,9 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_is_proved(layout):
     hosts = LAYOUTS[layout]
-    assert prove("hierarchical", ranks=len(hosts), hosts=hosts).schedules == 8
+    assert (
+        prove("hierarchical", ranks=len(hosts), hosts=hosts).schedules >= 8
+    )  # in place or not, with 1, 2, 3 and 5 segments; more with landings
 
 
 def test_it_is_proved_for_every_even_split_of_24():
