@@ -295,7 +295,7 @@ Waiting Operation::describe() const {
                                    std::to_string(lane.next % steps.size()) + " (" +
                                    kNames[static_cast<std::size_t>(step.action)] + " chunk " +
                                    std::to_string(step.action == Action::send ? step.from.chunk : step.to.chunk) + ")"};
-    if (step.action == Action::combine)
+    if (step.action == Action::combine && lane.ready_inputs < step.operands)  // else for a peer to enter
       waiting.peer = program.operands_of(step)[static_cast<std::size_t>(lane.ready_inputs)].peer;
     return waiting;
   }
