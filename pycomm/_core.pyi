@@ -181,6 +181,7 @@ class Step:
     peer: int
     chunk: int
     landed: bool
+    joined: bool
     def __init__(self, step: Step) -> None: ...
     @property
     def after(self) -> tuple[int, int]: ...

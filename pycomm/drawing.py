@@ -23,7 +23,9 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f
 def _part(schedule: Schedule, message: Message) -> str:
     if schedule.chunks == 1:
         return "all" if schedule.segments == 1 else f"{message.segment}"
-    return f"{message.chunk}" if schedule.segments == 1 else f"{message.chunk}.{message.segment}"
+    last = message.chunk + message.chunks - 1
+    chunk = f"{message.chunk}" if message.chunks == 1 else f"{message.chunk}–{last}"
+    return chunk if schedule.segments == 1 else f"{chunk}.{message.segment}"
 
 
 def _part_name(schedule: Schedule) -> str:

@@ -36,7 +36,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Message:
-    """One segment of one chunk on its way from one rank to another."""
+    """One segment of one chunk, or of a run of chunks, on its way from one rank to another."""
 
     round: int  # from 1: after all that its sender had received, and after the one before it on its way
     sender: int
@@ -46,6 +46,7 @@ class Message:
     buffer: str  # the sender's: in, out or tmp
     chunk: int
     adds: bool  # the receiver adds it to what it has; else it stores it
+    chunks: int = 1  # from `chunk` on
 
 
 class Schedule:
@@ -86,7 +87,7 @@ class Schedule:
 
     @property
     def segments(self) -> int:
-        """Parts each chunk is cut into; one of one chunk is a message."""
+        """Parts each chunk is cut into; one of one chunk, or of a run of chunks, is a message."""
         return self._native.segments
 
     @property

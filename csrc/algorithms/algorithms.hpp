@@ -18,6 +18,8 @@ void double_tree_allreduce(Builder& rank);
 
 void recursive_doubling_allreduce(Builder& rank);
 
+void halving_doubling_allreduce(Builder& rank);
+
 void ps_allreduce(Builder& rank);
 
 void mesh_allreduce(Builder& rank);

@@ -45,6 +45,13 @@ const std::vector<AlgorithmRow>& rows() {
        .source = "MPICH allreduce_intra_recursive_doubling.c; Thakur et al. 2005",
        .variants = {{allreduce, recursive_doubling_allreduce}},
        .options = {}},
+      {.name = "halving-doubling",
+       .alias = "",
+       .display = "halving-doubling",
+       .summary = "partners exchange halves, quarters, … and gather them back",
+       .source = "MPICH allreduce_intra_reduce_scatter_allgather.c; Thakur et al. 2005",
+       .variants = {{allreduce, halving_doubling_allreduce}},
+       .options = {}},
       {.name = "ps",
        .alias = "",
        .display = "ps",
@@ -187,6 +194,7 @@ Schedule build(std::string_view algorithm, const Shape& shape) {
     set_chunks(schedule, builder.chunks());
     schedule.programs.push_back(builder.finish());
     schedule.tmp_chunks = std::max(schedule.tmp_chunks, schedule.programs.back().tmp_chunks);
+    schedule.longest_run = std::max(schedule.longest_run, builder.longest_run());
   }
   return schedule;
 }

@@ -166,6 +166,9 @@ void register_step(py::module_& module) {
       .def_property(
           "landed", [](const LooseStep& s) { return s.step.landed; },
           [](LooseStep& s, bool landed) { s.step.landed = landed; })
+      .def_property(
+          "joined", [](const LooseStep& s) { return s.step.joined; },
+          [](LooseStep& s, bool joined) { s.step.joined = joined; })
       .def_property_readonly("after", [](const LooseStep& s) { return std::pair(s.step.lane, s.step.step); })
       .def_property_readonly("text", [](const LooseStep& s) {
         Program program;
@@ -245,10 +248,12 @@ void register_schedule(py::module_& module) {
             py::list list;
             for (const Message& m : messages)
               list.append(py::make_tuple(m.round, m.from, m.to, m.lane, m.segment,
-                                         kBuffers[static_cast<std::size_t>(m.source.buffer)], m.chunk, m.adds));
+                                         kBuffers[static_cast<std::size_t>(m.source.buffer)], m.chunk, m.adds,
+                                         m.chunks));
             return list;
           },
-          "(round, sender, receiver, lane, segment, sender's buffer, chunk, whether the receiver adds it), in order.");
+          "(round, sender, receiver, lane, segment, sender's buffer, first chunk, whether the receiver adds it, "
+          "chunks), in order.");
 
   module.def(
       "build_schedule",

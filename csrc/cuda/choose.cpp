@@ -28,13 +28,14 @@ DevicePlan choose_device_plan(const std::string& algorithm, Shape shape, DType d
   shape.segments = 1;
   shape.lanes = 1;
   const Schedule whole = build(algorithm, shape);
-  const std::int64_t chunk_bytes = ceil_div(count, whole.chunks) * static_cast<std::int64_t>(size_of(dtype));
-  if (chunk_bytes <= kLongestLine) return make_device_plan(whole, dtype, count, Form::line);
+  const std::int64_t whole_bytes =
+      largest_message(whole, count, align_of(dtype)) * static_cast<std::int64_t>(size_of(dtype));
+  if (whole_bytes <= kLongestLine) return make_device_plan(whole, dtype, count, Form::line);
 
-  const std::int64_t lanes = std::clamp<std::int64_t>(chunk_bytes / kSmallestMessage, 1, limits.lanes);
-  std::int64_t message = std::clamp(ceil_div(chunk_bytes, lanes), kSmallestMessage, kLargestMessage);
+  const std::int64_t lanes = std::clamp<std::int64_t>(whole_bytes / kSmallestMessage, 1, limits.lanes);
+  std::int64_t message = std::clamp(ceil_div(whole_bytes, lanes), kSmallestMessage, kLargestMessage);
   for (;;) {
-    shape.segments = static_cast<int>(ceil_div(chunk_bytes, message));
+    shape.segments = static_cast<int>(ceil_div(whole_bytes, message));
     shape.lanes = static_cast<int>(std::min<std::int64_t>(lanes, shape.segments));
     DevicePlan plan = make_device_plan(build(algorithm, shape), dtype, count, Form::bulk);
     const std::int64_t queues = most_edges_in(plan) * slots_of(Form::bulk) * plan.slot_bytes;

@@ -236,12 +236,22 @@ __device__ bool receive(const EngineArguments& arguments, const DeviceLane& lane
   return true;
 }
 
+// Where the segment of a step lies: from the beginning of its chunk, or of the buffer where segments are cut first.
+__device__ inline Extent extent_of(const EngineArguments& arguments, const DeviceStep& step, std::int32_t segment,
+                                   std::int64_t align) {
+  if (arguments.chunks == 0) return part_of({0, step.chunk_count}, arguments.segments, segment, align);
+  const Extent whole = part_of({0, arguments.count}, arguments.segments, segment, align);
+  const Extent first = part_of(whole, arguments.chunks, step.chunk, align);
+  const Extent last = part_of(whole, arguments.chunks, step.chunk + step.chunks - 1, align);
+  return {first.begin, last.begin + last.count - first.begin};
+}
+
 // False when the step gave up: then the whole block leaves.
 template <DType dtype>
 __device__ bool run_step(const EngineArguments& arguments, const DeviceLane& lane, const DeviceStep& step,
                          Position at) {
   constexpr int item = static_cast<int>(size_of(dtype));
-  const Extent extent = part_of({0, step.chunk_count}, arguments.segments, at.segment, align_of(dtype));
+  const Extent extent = extent_of(arguments, step, at.segment, align_of(dtype));
   const Message message{extent.begin * item, extent.count * item};
   bool going = true;
   switch (step.work) {

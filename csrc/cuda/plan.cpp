@@ -15,11 +15,6 @@ constexpr std::size_t kSlotAlign = 256;
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-bool equal_blocks(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::allgather ||
-         collective == Collective::alltoall;
-}
-
 // Turns one rank's program into a RankPlan. The steps of a body are written once and shared by its lanes; the edges of
 // each lane follow each other in the order in which the body first names the peer.
 class RankBuilder {
@@ -37,7 +32,9 @@ class RankBuilder {
       first_step.push_back(static_cast<std::int32_t>(result_.steps.size()));
       in_ = {};
       out_ = {};
-      for (const Step& step : program_.bodies[body]) append(step);
+      const std::span<const Step> steps = program_.bodies[body];
+      for (std::size_t index = 0; index < steps.size(); ++index)
+        append(steps[index], static_cast<std::int32_t>(length_of_run(steps, index)));
       in.push_back(in_);
       out.push_back(out_);
     }
@@ -90,6 +87,7 @@ class RankBuilder {
   // Where a chunk of a buffer begins. A buffer that holds one chunk of several begins with it.
   std::int64_t begin(Place place) const {
     if (place.buffer == Buffer::tmp) return place.chunk * rounded_chunk();
+    if (schedule_.longest_run > 1) return 0;  // the kernel finds where it lies in its segment
     const std::int32_t chunks = place.buffer == Buffer::in ? schedule_.in_chunks : schedule_.out_chunks;
     return chunks == schedule_.chunks ? chunk_extent(place.chunk).begin : 0;
   }
@@ -101,7 +99,7 @@ class RankBuilder {
     return {Buffer::tmp, number.edge, number.message, 0};
   }
 
-  void append(const Step& step) {
+  void append(const Step& step, std::int32_t run) {
     DeviceStep made{};
     made.work = Work::nothing;
     made.edge = -1;
@@ -109,6 +107,10 @@ class RankBuilder {
     made.to_begin = begin(step.to);
     made.first_source = static_cast<std::int32_t>(result_.sources.size());
     Place extent_of = step.to;
+    if (step.joined) {
+      result_.steps.push_back(made);
+      return;
+    }
     switch (step.action) {
       case Action::send: {
         const Number number = next(out_, step.peer);
@@ -152,6 +154,8 @@ class RankBuilder {
     }
     const std::int32_t chunk = step.chunk >= 0 ? step.chunk : extent_of.chunk;
     made.chunk_count = made.work == Work::nothing || made.work == Work::after ? 0 : chunk_extent(chunk).count;
+    made.chunk = chunk;
+    made.chunks = run;
     result_.steps.push_back(made);
   }
 
@@ -216,8 +220,8 @@ DevicePlan make_device_plan(Schedule schedule, DType dtype, std::int64_t count, 
     throw UsageError("count " + std::to_string(count) + " is not a multiple of the " +
                      std::to_string(plan.schedule.chunks) + " ranks");
   const Extent chunk = part_of({0, count}, plan.schedule.chunks, 0, equal ? 1 : align);
-  const Extent message = part_of({0, chunk.count}, plan.schedule.segments, 0, align);
-  plan.slot_bytes = slot_bytes_of(form, message.count * static_cast<std::int64_t>(size_of(dtype)));
+  plan.slot_bytes =
+      slot_bytes_of(form, largest_message(plan.schedule, count, align) * static_cast<std::int64_t>(size_of(dtype)));
   constexpr int kMostSteps = 0xFFFF, kMostLanes = 0xFFF, kMostSegments = 0x3FFFFF;  // as Waited holds them
   if (plan.schedule.segments > kMostSegments) throw UsageError("a schedule on a device has too many segments");
   for (std::int32_t rank = 0; rank < plan.schedule.ranks; ++rank) {
@@ -269,6 +273,8 @@ EngineArguments arguments_of(const DevicePlan& plan, std::int32_t rank, char* ar
   arguments.tmp = arena + layout.tmp;
   arguments.contributors = plan.schedule.workers;
   arguments.slot_bytes = plan.slot_bytes;
+  arguments.count = plan.count;
+  arguments.chunks = plan.schedule.longest_run > 1 ? plan.schedule.chunks : 0;
   arguments.segments = plan.schedule.segments;
   arguments.form = plan.form;
   return arguments;

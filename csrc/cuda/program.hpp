@@ -51,6 +51,8 @@ struct DeviceStep {
   std::int32_t sources;
   std::int64_t to_begin;     // of the chunk, elements
   std::int64_t chunk_count;  // elements of the chunk, before it is cut into segments
+  std::int32_t chunk;        // where segments are cut first: of the run of `chunks` the first
+  std::int32_t chunks;
 };
 
 struct Edge {
@@ -86,6 +88,8 @@ struct EngineArguments {
   std::int64_t contributors;
   std::int64_t slot_bytes;
   std::uint64_t patience_ns;
+  std::int64_t count;   // of the buffer; elements
+  std::int32_t chunks;  // that each segment is cut into; 0: each chunk is cut into segments
   std::int32_t segments;
   Form form;
   Op op;

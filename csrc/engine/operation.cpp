@@ -79,8 +79,14 @@ void Operation::bind() {
       for (std::size_t index = 0; index < steps.size(); ++index) {
         const Step& step = steps[index];
         Task task{.action = step.action};
-        const Extent extent = plan_.extent(sized_chunk(step), segment);
-        task.count = static_cast<std::size_t>(extent.count);
+        if (step.joined) {  // keeps the numbering of steps
+          task.joined = true;
+          tasks.tasks.push_back(task);
+          continue;
+        }
+        const std::size_t together = length_of_run(steps, index);
+        for (std::size_t k = 0; k < together; ++k)
+          task.count += static_cast<std::size_t>(plan_.extent(sized_chunk(steps[index + k]), segment).count);
         task.bytes = task.count * item;
         switch (step.action) {
           case Action::send:
@@ -109,14 +115,14 @@ void Operation::bind() {
               inputs_.push_back(operand.peer < 0 ? Input{nullptr, address(operand.place, segment)}
                                                  : Input{&memory_->inbox(operand.peer, lane_index), nullptr});
             tasks.pointers.resize(std::max(tasks.pointers.size(), static_cast<std::size_t>(step.operands)));
-            fuse_what_follows(task, steps.subspan(index + 1), segment);
+            if (together == 1) fuse_what_follows(task, steps.subspan(index + 1), segment);
             tasks.outputs.resize(std::max(tasks.outputs.size(), static_cast<std::size_t>(task.sends) + 1));
             break;
           case Action::scale:
             task.to = address(step.to, segment);
             // Done by the combine ahead of it, or not wanted.
             if (contributors_ == 0 ||
-                (index > 0 && steps[index - 1].action == Action::combine && steps[index - 1].to == step.to))
+                (index > 0 && steps[index - 1].to == step.to && tasks.tasks.back().contributors > 0))
               task.count = 0;
             break;
           case Action::wait: task.outbox = &memory_->outbox(step.peer, lane_index); break;
@@ -149,6 +155,7 @@ void Operation::fuse_what_follows(Task& task, std::span<const Step> following, s
   const auto offset = plan_.extent(place.chunk, segment).begin * static_cast<std::int64_t>(size_of(plan_.call.dtype));
   task.first_send = static_cast<std::int32_t>(next) + 1;
   for (; next < following.size() && following[next].action == Action::send && following[next].from == place; ++next) {
+    if (begins_run(following, next)) break;
     if (following[next].landed) landings_.push_back({following[next].peer, static_cast<std::ptrdiff_t>(offset)});
     ++task.sends;
   }
@@ -219,6 +226,7 @@ bool Operation::try_send(Task& task) {
 }
 
 bool Operation::attempt(LaneTasks& lane, Task& task) {
+  if (task.joined) return true;
   switch (task.action) {
     case Action::send: return try_send(task);
     case Action::recv: {

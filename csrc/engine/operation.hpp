@@ -39,6 +39,7 @@ class Operation final : public Runnable {
   // A step on one segment, with its memory and queue.
   struct Task {
     Action action;
+    bool joined = false;       // it is done with a task before it
     bool posted = false;       // send: the peer reads `from` in place
     bool landed = false;       // send, recv: the bytes are there already
     std::int32_t target = -1;  // after: tasks of `lane` that must be done

@@ -17,20 +17,12 @@ constexpr std::int64_t kAlign = 64;  // bytes: a cache line
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Chunks of these belong to a rank each and have equal counts, whatever that does to alignment.
-bool equal_blocks(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::allgather ||
-         collective == Collective::alltoall;
-}
-
 std::int64_t align_of(const Call& call) { return kAlign / static_cast<std::int64_t>(size_of(call.dtype)); }
 
 }  // namespace
 
 Extent Plan::extent(std::int32_t chunk, std::int32_t segment) const {
-  const std::int64_t align = align_of(call);
-  const Extent whole = part_of({0, call.count}, schedule.chunks, chunk, equal_blocks(call.collective) ? 1 : align);
-  return part_of(whole, schedule.segments, segment, align);
+  return extent_of(schedule, call.count, align_of(call), chunk, segment);
 }
 
 std::int64_t Plan::tmp_stride() const {
@@ -63,11 +55,10 @@ Plan make_plan(const Call& call, int ranks, std::size_t slot_bytes) {
   shape.options = call.options;
   Plan plan{call, build(call.algorithm, shape), 1};
   const auto item = static_cast<std::int64_t>(size_of(call.dtype));
-  const std::int64_t chunk_bytes = ceil_div(call.count, plan.schedule.chunks) * item;
-  const std::int64_t message =
+  const std::int64_t most =
       call.symmetric ? kPostedMessage : std::min(kCopiedMessage, static_cast<std::int64_t>(slot_bytes));
-  const std::int64_t segments = std::max<std::int64_t>(1, ceil_div(chunk_bytes, message));
-  if (segments > 1) {
+  const auto message = [&] { return largest_message(plan.schedule, call.count, align_of(call)) * item; };
+  for (std::int64_t segments = ceil_div(message(), most); message() > most; ++segments) {  // borders may add to a run
     shape.segments = static_cast<int>(segments);
     shape.lanes = static_cast<int>(std::min<std::int64_t>(segments, kMostLanes));
     plan.schedule = build(call.algorithm, shape);

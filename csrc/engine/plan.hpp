@@ -31,8 +31,6 @@ struct Plan {
 
   // Where segment `segment` of chunk `chunk` lies: elements.
   Extent extent(std::int32_t chunk, std::int32_t segment) const;
-  // Elements of the largest segment.
-  std::int64_t largest_message() const { return extent(0, 0).count; }
   // Elements between the beginnings of two tmp chunks.
   std::int64_t tmp_stride() const;
   // The call in words. Two ranks may work together only if theirs agree.

@@ -33,6 +33,28 @@ int Builder::recv_reduce(Spot to, int peer) {
   return push({.action = Action::recv_reduce, .to = to.place, .chunk = extent(to), .peer = peer});
 }
 
+void Builder::join_last(int count) {
+  longest_run_ = std::max(longest_run_, count);
+  auto& steps = program_.bodies.back();
+  for (std::size_t k = steps.size() - static_cast<std::size_t>(count) + 1; k < steps.size(); ++k)
+    steps[k].joined = true;
+}
+
+void Builder::send(Run from, int peer) {
+  for (int k = 0; k < from.count; ++k) send(from[k], peer);
+  join_last(from.count);
+}
+
+void Builder::recv(Run to, int peer) {
+  for (int k = 0; k < to.count; ++k) recv(to[k], peer);
+  join_last(to.count);
+}
+
+void Builder::combine(Run to, Run mine, int peer) {
+  for (int k = 0; k < to.count; ++k) combine(to[k], {own(mine[k]), message(peer)});
+  join_last(to.count);
+}
+
 int Builder::copy(Spot to, Spot from) {
   if (same_memory(to.place, from.place, shape_.collective, shape_.in_place, rank_)) return -1;
   return push({.action = Action::copy, .to = to.place, .from = from.place, .chunk = extent(to)});

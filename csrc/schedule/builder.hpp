@@ -32,6 +32,17 @@ constexpr Spot in(int chunk) { return {{Buffer::in, chunk}, chunk}; }
 constexpr Spot out(int chunk) { return {{Buffer::out, chunk}, chunk}; }
 constexpr Spot tmp(int index, int chunk) { return {{Buffer::tmp, index}, chunk}; }
 
+// Chunks that follow each other in `in` or `out`.
+struct Run {
+  Buffer buffer;
+  int first;
+  int count;
+  constexpr Spot operator[](int k) const { return {{buffer, first + k}, first + k}; }
+};
+
+constexpr Run ins(int first, int count) { return {Buffer::in, first, count}; }
+constexpr Run outs(int first, int count) { return {Buffer::out, first, count}; }
+
 constexpr Operand own(Spot spot) { return {-1, spot.place}; }
 constexpr Operand message(int peer) { return {peer, {}}; }
 
@@ -75,7 +86,11 @@ class Builder {
   int send(Spot from, int peer);
   int recv(Spot to, int peer);
   int recv_reduce(Spot to, int peer);
-  int copy(Spot to, Spot from);  // nothing, and -1, where the two are one memory
+  // A run of chunks, in one message.
+  void send(Run from, int peer);
+  void recv(Run to, int peer);
+  void combine(Run to, Run mine, int peer);  // each chunk of `to` from that of `mine` and the peer's message
+  int copy(Spot to, Spot from);              // nothing, and -1, where the two are one memory
   int reduce(Spot to, Spot from);
   int combine(Spot to, std::span<const Operand> operands);  // one operand: copy or recv
   int combine(Spot to, std::initializer_list<Operand> operands) {
@@ -87,6 +102,7 @@ class Builder {
 
   // For build().
   int chunks() const { return chunks_; }
+  int longest_run() const { return longest_run_; }
   Program finish() { return std::move(program_); }
 
  private:
@@ -99,13 +115,15 @@ class Builder {
     return static_cast<std::int32_t>(program_.bodies.size()) - 1;
   }
   int push(const Step& step);
-  int extent(Spot spot);  // Step::chunk; counts tmp's places
+  void join_last(int count);  // the steps pushed last
+  int extent(Spot spot);      // Step::chunk; counts tmp's places
 
   const Shape& shape_;
   int rank_;
   int workers_;
   const Program* like_;
   int chunks_ = 1;
+  int longest_run_ = 1;
   Program program_;
 };
 

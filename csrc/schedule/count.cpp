@@ -14,18 +14,7 @@ std::int64_t times_of(const Schedule& schedule, const Lane& lane) {
   return lane.first < schedule.segments ? (schedule.segments - 1 - lane.first) / lane.stride + 1 : 0;
 }
 
-bool one_block_a_rank(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::allgather ||
-         collective == Collective::alltoall;
-}
-
 }  // namespace
-
-Extent extent_of(const Schedule& schedule, std::int64_t count, std::int64_t align, std::int32_t chunk,
-                 std::int32_t segment) {
-  const std::int64_t chunk_align = one_block_a_rank(schedule.collective) ? 1 : align;
-  return part_of(part_of({0, count}, schedule.chunks, chunk, chunk_align), schedule.segments, segment, align);
-}
 
 std::int64_t Traffic::busiest() const {
   std::int64_t most = 0;
@@ -63,7 +52,7 @@ Counts counts_of(const Schedule& schedule) {
       const std::int64_t times = times_of(schedule, lane);
       steps += times * static_cast<std::int64_t>(program.steps(lane).size());
       for (const Step& step : program.steps(lane))
-        if (step.action == Action::send) {
+        if (step.action == Action::send && !step.joined) {
           sent[rank] += times;
           received[static_cast<std::size_t>(step.peer)] += times;
         }

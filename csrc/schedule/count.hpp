@@ -11,10 +11,11 @@ namespace pycomm {
 // A message of a schedule.
 struct Message {
   std::int32_t from = 0, to = 0, lane = 0, segment = 0;
-  Place source;            // of the sender
-  std::int32_t chunk = 0;  // whose extent it has
-  std::int32_t round =
-      0;              // from 1: after all messages its sender took before it, and after the one before on its queue
+  Place source;             // of the sender
+  std::int32_t chunk = 0;   // whose extent it has
+  std::int32_t chunks = 1;  // of a run: from `chunk` on
+  // From 1: after all messages its sender took before it, and after the one before on its queue.
+  std::int32_t round = 0;
   bool adds = false;  // the receiver adds it to what it has
 };
 
@@ -28,11 +29,6 @@ struct Counts {
 };
 
 Counts counts_of(const Schedule& schedule);
-
-// Elements of segment `segment` of chunk `chunk` of a buffer of `count` elements (of the larger buffer, where the two
-// differ), with borders at multiples of `align` elements; equal counts where chunks belong to a rank each.
-Extent extent_of(const Schedule& schedule, std::int64_t count, std::int64_t align, std::int32_t chunk,
-                 std::int32_t segment);
 
 struct Traffic {
   std::vector<std::int64_t> sent, received;  // bytes, by rank

@@ -83,69 +83,88 @@ void Simulation::write(LaneState& lane, Place to, Expressions::Id value, const S
 void Simulation::send(LaneState& lane, const Step& step) {
   const Expressions::Id value = read(lane, step.from, step);
   PlaceState& place = place_at(lane, step.from);
-  Queue& queue = queue_at(queue_index(lane.rank, step.peer, lane.number));
-  queue.hold = uses_.push(place.holds, {.lane = static_cast<std::int32_t>(lane_index(step.peer, lane.number)),
-                                        .time = -1,
-                                        .step = lane.step,
-                                        .by_lane = lane.number});
-  queue.value = value;
-  queue.clock = clocks_.share(lane.clock);
-  queue.sent_time = lane.time;
-  queue.extent = chunk_of(step);
-  queue.full = true;
-  queue.landed = step.landed;
+  const std::size_t index = queue_index(lane.rank, step.peer, lane.number);
+  Queue& queue = queue_at(index);
+  Item item{.value = value,
+            .clock = clocks_.share(lane.clock),
+            .sent_time = lane.time,
+            .hold = uses_.push(place.holds, {.lane = static_cast<std::int32_t>(lane_index(step.peer, lane.number)),
+                                             .time = -1,
+                                             .step = lane.step,
+                                             .by_lane = lane.number}),
+            .extent = chunk_of(step),
+            .joined = step.joined,
+            .landed = step.landed};
   if (step.landed) {
     if (!lane.stores || lane.stored != step.from)
       refuse(schedule_, 5, site_of(lane),
              "says that " + text_of(step.from) + " was stored at the peer, but no combine just before made it");
-    clocks_.drop(queue.store_clock);
-    queue.store_clock = clocks_.share(lane.store_clock);
-    queue.store_time = lane.store_time;
+    item.store_clock = clocks_.share(lane.store_clock);
+    item.store_time = lane.store_time;
   }
-  queue.round = std::max(queue.round, lane.round) + 1;
+  if (!step.joined) queue.round = std::max(queue.round, lane.round) + 1;
   if (rank_states_[static_cast<std::size_t>(lane.rank)].call == 0) depth_ = std::max(depth_, queue.round);
   if (recording_) {
-    queue.message = messages_.size();
-    messages_.push_back({.from = lane.rank,
-                         .to = step.peer,
-                         .lane = lane.number,
-                         .segment = segment_of(lane),
-                         .source = step.from,
-                         .chunk = queue.extent,
-                         .round = queue.round});
+    if (step.joined) {
+      ++messages_[queue.message].chunks;
+    } else {
+      queue.message = messages_.size();
+      messages_.push_back({.from = lane.rank,
+                           .to = step.peer,
+                           .lane = lane.number,
+                           .segment = segment_of(lane),
+                           .source = step.from,
+                           .chunk = item.extent,
+                           .round = queue.round});
+    }
+    item.message = queue.message;
   }
+  if (queue.full)
+    behind_[index].push_back(item);
+  else
+    queue.item = item;
+  queue.full = true;
   ++rank_states_[static_cast<std::size_t>(lane.rank)].untaken;
   const std::size_t receiver = lane_index(step.peer, lane.number);
-  if (lane_states_[receiver].waits_on == static_cast<std::int64_t>(queue_index(lane.rank, step.peer, lane.number)))
-    wake(receiver);
+  if (lane_states_[receiver].waits_on == static_cast<std::int64_t>(index)) wake(receiver);
 }
 
 // The message is read and what its sender knew is known; it stays in its queue until end_take().
 Expressions::Id Simulation::take(LaneState& lane, std::int32_t from, const Step& step) {
-  Queue& queue = queue_at(queue_index(from, lane.rank, lane.number));
-  lane.clock = clocks_.merge(lane.clock, queue.clock, lane_index(from, lane.number), queue.sent_time);
+  const Queue& queue = queue_at(queue_index(from, lane.rank, lane.number));
+  const Item& item = queue.item;
+  lane.clock = clocks_.merge(lane.clock, item.clock, lane_index(from, lane.number), item.sent_time);
   lane.round = std::max(lane.round, queue.round);
-  if (recording_) messages_[queue.message].adds = step.action != Action::recv;
-  if (queue.extent != chunk_of(step) && !odd_extent_ && schedule_.in_chunks == schedule_.out_chunks &&
+  if (item.joined != step.joined)
+    refuse(schedule_, 0, site_of(lane), "one end joins the message to the one before, the other does not");
+  if (recording_) messages_[item.message].adds = step.action != Action::recv;
+  if (item.extent != chunk_of(step) && !odd_extent_ && schedule_.in_chunks == schedule_.out_chunks &&
       schedule_.collective != Collective::alltoall) {
     odd_extent_ = true;
     odd_site_ = site_of(lane);
-    odd_text_ = "takes a message of chunk " + std::to_string(queue.extent) + " from rank " + std::to_string(from) +
+    odd_text_ = "takes a message of chunk " + std::to_string(item.extent) + " from rank " + std::to_string(from) +
                 ", which may have another size";
   }
-  return queue.value;
+  return item.value;
 }
 
 void Simulation::end_take(LaneState& lane, std::int32_t from) {
   const std::size_t index = queue_index(from, lane.rank, lane.number);
   Queue& queue = queue_at(index);
-  uses_[queue.hold].time = lane.time;
-  clocks_.drop(queue.clock);
+  uses_[queue.item.hold].time = lane.time;
+  clocks_.drop(queue.item.clock);
+  clocks_.drop(queue.item.store_clock);
   clocks_.drop(queue.take_clock);
   queue.take_clock = waiting_ ? clocks_.share(lane.clock) : Clocks::kNothing;
   queue.take_time = lane.time;
   queue.take_round = lane.round;
-  queue.full = false;
+  if (const auto rest = behind_.find(index); rest != behind_.end()) {
+    queue.item = rest->second.front();
+    rest->second.pop_front();
+    if (rest->second.empty()) behind_.erase(rest);
+  } else {
+    queue.full = false;
+  }
   RankState& sender = rank_states_[static_cast<std::size_t>(from)];
   --sender.untaken;
   const std::size_t sending = lane_index(from, lane.number);
@@ -168,12 +187,12 @@ void Simulation::remember_store(LaneState& lane, const Step& step) {
 }
 
 // A landed message was stored by the combine: by then its rank must have known all uses of the place to be over.
-void Simulation::check_landing(LaneState& lane, const Step& step, const Queue& queue) {
+void Simulation::check_landing(LaneState& lane, const Step& step, const Item& item) {
   const PlaceState& place = place_at(lane, step.to);
   const std::string stores = "rank " + std::to_string(step.peer) + " may store into " + text_of(step.to) + " while ";
   const auto known = [&](std::int32_t of, std::int32_t time) {
-    if (static_cast<std::size_t>(of) == lane_index(step.peer, lane.number)) return queue.store_time >= time;
-    return clocks_.get(queue.store_clock, static_cast<std::size_t>(of)) >= time;
+    if (static_cast<std::size_t>(of) == lane_index(step.peer, lane.number)) return item.store_time >= time;
+    return clocks_.get(item.store_clock, static_cast<std::size_t>(of)) >= time;
   };
   const auto here = [&](std::int32_t l) { return static_cast<std::int32_t>(lane_index(lane.rank, l)); };
   if (place.writer >= 0 && !known(here(place.writer), place.write_time))
@@ -193,10 +212,10 @@ void Simulation::check_landing(LaneState& lane, const Step& step, const Queue& q
 }
 
 void Simulation::receive(LaneState& lane, const Step& step) {
-  const Queue& queue = queue_at(queue_index(step.peer, lane.rank, lane.number));
-  if (step.landed != queue.landed)
+  const Item& item = queue_at(queue_index(step.peer, lane.rank, lane.number)).item;
+  if (step.landed != item.landed)
     refuse(schedule_, 5, site_of(lane), "one end of the message says that it landed, the other does not");
-  if (step.landed) check_landing(lane, step, queue);
+  if (step.landed) check_landing(lane, step, item);
   Expressions::Id value = take(lane, step.peer, step);
   if (step.action == Action::recv_reduce) value = expressions_.sum(read(lane, step.to, step), value);
   write(lane, step.to, value, step);
@@ -206,7 +225,7 @@ void Simulation::receive(LaneState& lane, const Step& step) {
 void Simulation::combine(LaneState& lane, const Step& step) {
   const auto operands = program_of(lane).operands_of(step);
   for (const Operand& operand : operands)
-    if (operand.peer >= 0 && queue_at(queue_index(operand.peer, lane.rank, lane.number)).landed)
+    if (operand.peer >= 0 && queue_at(queue_index(operand.peer, lane.rank, lane.number)).item.landed)
       refuse(schedule_, 5, site_of(lane), "one end of the message says that it landed, the other does not");
   operand_values_.clear();
   for (const Operand& operand : operands)

@@ -24,7 +24,8 @@ class Fusing {
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         const std::size_t steps = body(rank, lane).size();
         for (std::size_t step = 0; step < steps; ++step)
-          if (body(rank, lane)[step].action == Action::combine) land_sends_after(rank, lane, step);
+          if (body(rank, lane)[step].action == Action::combine && !begins_run(body(rank, lane), step))
+            land_sends_after(rank, lane, step);
       }
     }
   }
@@ -43,6 +44,7 @@ class Fusing {
     std::size_t next = combine + 1;
     if (next < steps.size() && steps[next].action == Action::scale && steps[next].to == place) ++next;
     for (; next < steps.size() && steps[next].action == Action::send && steps[next].from == place; ++next) {
+      if (begins_run(steps, next)) return;
       const int peer = steps[next].peer;
       const auto received = receive_of(rank, lane, next, peer);
       if (!received) continue;

@@ -5,6 +5,11 @@
 // message. A rank has lanes; a lane repeats its body (an ordered list of steps) for the segments first, first+stride,
 // first+2·stride, … below `segments`. Lanes run side by side and a waiting lane never holds up another.
 // The k-th send from a to b on lane l meets the k-th receive from a on lane l of b.
+//
+//
+// A run of chunks travels as one message: what halving-doubling needs for its lg p messages of n/2, n/4, … bytes. It is
+// written chunk by chunk, each step joined to the one before. Where a schedule has runs the buffer is cut the other way
+// round, into segments and those into chunks, so that a segment of a run lies in one piece.
 #pragma once
 
 #include <array>
@@ -66,8 +71,23 @@ struct Step {
   // recv: the peer stores into `to` itself, any time after this rank entered the call. send: the combine before it has
   // stored `from` at the peer; the message says so.
   bool landed = false;
+  // send, recv, recv_reduce, combine: the step before does the same with the same peers on the chunk before, and the
+  // two share one message. Steps joined one to the next are a run.
+  bool joined = false;
   bool operator==(const Step&) const = default;
 };
+
+// Whether the step at `index` is the first of a run of several.
+inline bool begins_run(std::span<const Step> steps, std::size_t index) {
+  return !steps[index].joined && index + 1 < steps.size() && steps[index + 1].joined;
+}
+
+// How many steps the run that begins at `index` has; 1 where none does.
+inline std::size_t length_of_run(std::span<const Step> steps, std::size_t index) {
+  std::size_t length = 1;
+  while (index + length < steps.size() && steps[index + length].joined) ++length;
+  return length;
+}
 
 struct Lane {
   std::int32_t body = 0;   // index into Program::bodies; lanes that do the same share one
@@ -101,6 +121,7 @@ struct Schedule {
   std::int32_t out_chunks = 1;
   std::int32_t tmp_chunks = 0;
   std::int32_t segments = 1;
+  std::int32_t longest_run = 1;  // chunks; past 1 segments are cut first, and there is no tmp
   bool in_place = false;
   std::vector<Program> programs;  // one a rank
 };
@@ -143,6 +164,28 @@ constexpr Extent part_of(Extent whole, std::int64_t parts, std::int64_t index, s
   const std::int64_t begin = size * index < whole.count ? size * index : whole.count;
   const std::int64_t end = begin + size < whole.count ? begin + size : whole.count;
   return {whole.begin + begin, end - begin};
+}
+
+// Chunks of these belong to a rank each and have equal counts, whatever that does to alignment.
+constexpr bool equal_blocks(Collective collective) {
+  return collective == Collective::reduce_scatter || collective == Collective::allgather ||
+         collective == Collective::alltoall;
+}
+
+// Where segment `segment` of chunk `chunk` of a buffer of `count` elements lies (of the larger buffer, where the two
+// differ).
+inline Extent extent_of(const Schedule& schedule, std::int64_t count, std::int64_t align, std::int32_t chunk,
+                        std::int32_t segment) {
+  if (schedule.longest_run > 1)
+    return part_of(part_of({0, count}, schedule.segments, segment, align), schedule.chunks, chunk, align);
+  const std::int64_t chunk_align = equal_blocks(schedule.collective) ? 1 : align;
+  return part_of(part_of({0, count}, schedule.chunks, chunk, chunk_align), schedule.segments, segment, align);
+}
+
+// Elements of the largest message.
+inline std::int64_t largest_message(const Schedule& schedule, std::int64_t count, std::int64_t align) {
+  const Extent last = extent_of(schedule, count, align, schedule.longest_run - 1, 0);
+  return last.begin + last.count - extent_of(schedule, count, align, 0, 0).begin;
 }
 
 }  // namespace pycomm

@@ -207,7 +207,7 @@ bool Simulation::do_step(LaneState& lane, const Step& step) {
   const auto over = [&] { ++lane.time; };
   switch (step.action) {
     case Action::send:
-      if (!may_send(lane, step)) return false;
+      if (!step.joined && !may_send(lane, step)) return false;
       over();
       send(lane, step);
       break;

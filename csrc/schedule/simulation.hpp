@@ -2,6 +2,7 @@
 // time is simulate/.)
 #pragma once
 
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -27,21 +28,27 @@ class Simulation {
   std::size_t expressions() const { return expressions_.size() - 1; }
 
  private:
-  struct Queue {  // of one (from, to, lane); one slot
+  struct Item {  // a message, or a chunk of one that carries a run
     Expressions::Id value = Expressions::kNone;
     Clocks::Ref clock = Clocks::kNothing;  // what the sender knew
     std::int32_t sent_time = 0;
     std::uint32_t hold = 0;
     std::int32_t extent = 0;
-    bool full = false;
+    bool joined = false;                         // to the item before
     bool landed = false;                         // it was stored at the receiver by the combine before the send:
     Clocks::Ref store_clock = Clocks::kNothing;  // what the sender knew then
     std::int32_t store_time = 0;
+    std::size_t message = 0;  // recorded
+  };
+
+  struct Queue {  // of one (from, to, lane); one slot
+    Item item;    // the first; the others of its run are in behind_
+    bool full = false;
     Clocks::Ref take_clock = Clocks::kNothing;  // what the taker knew at the last take
     std::int32_t take_time = 0;
     std::int32_t round = 0;       // of the last message
     std::int32_t take_round = 0;  // what the taker knew at the last take
-    std::size_t message = 0;      // recorded
+    std::size_t message = 0;      // the last that was recorded
   };
 
   struct LaneState {
@@ -93,7 +100,7 @@ class Simulation {
   void combine(LaneState& lane, const Step& step);
   Expressions::Id read(LaneState& lane, Place place, const Step& step);
   void write(LaneState& lane, Place place, Expressions::Id value, const Step& step);
-  void check_landing(LaneState& lane, const Step& step, const Queue& queue);
+  void check_landing(LaneState& lane, const Step& step, const Item& item);
   void need_over(const LaneState& lane, const PlaceState& place, const char* doing);
   void remember_store(LaneState& lane, const Step& step);
   void end_take(LaneState& lane, std::int32_t from);
@@ -140,6 +147,7 @@ class Simulation {
   std::vector<RankState> rank_states_;
   std::vector<std::int32_t> queue_numbers_;  // by queue_index; -1: not used yet
   std::vector<Queue> queues_;
+  std::unordered_map<std::size_t, std::deque<Item>> behind_;  // by queue_index: the rest of a run
   std::vector<PlaceState> places_;
   Uses uses_;
   Expressions expressions_;

@@ -14,6 +14,11 @@ std::string text_of(Place place) {
 }
 
 std::string text_of(const Program& program, const Step& step) {
+  if (step.joined) {
+    Step alone = step;
+    alone.joined = false;
+    return text_of(program, alone) + ", joined";
+  }
   const std::string peer = numbered("rank ", step.peer);
   const std::string to = text_of(step.to), from = text_of(step.from);
   switch (step.action) {

@@ -36,7 +36,7 @@ Facts verify(const Schedule& schedule, Depth depth) {
       const auto times = segments_of(schedule, lane);
       facts.steps += times * static_cast<std::int64_t>(program.steps(lane).size());
       for (const Step& step : program.steps(lane))
-        if (step.action == Action::send) {
+        if (step.action == Action::send && !step.joined) {
           facts.messages += times;
           facts.landings += step.landed ? times : 0;
         }

@@ -14,6 +14,29 @@ bool does(const Lane& lane, std::int32_t segment) {
   return segment >= lane.first && (segment - lane.first) % lane.stride == 0;
 }
 
+bool next_chunk(Place after, Place before) {
+  return after.buffer != Buffer::tmp && after.buffer == before.buffer && after.chunk == before.chunk + 1;
+}
+
+// A joined step does to the next chunk, with the same peers, what the step before it does.
+bool continues(const Program& program, const Step& step, const Step& before) {
+  if (step.action != before.action || step.landed || before.landed || step.chunk >= 0 || before.chunk >= 0)
+    return false;
+  switch (step.action) {
+    case Action::send: return step.peer == before.peer && next_chunk(step.from, before.from);
+    case Action::recv:
+    case Action::recv_reduce: return step.peer == before.peer && next_chunk(step.to, before.to);
+    case Action::combine: {
+      const auto same = [](const Operand& a, const Operand& b) {
+        return a.peer == b.peer && (a.peer >= 0 || next_chunk(a.place, b.place));
+      };
+      const auto now = program.operands_of(step), then = program.operands_of(before);
+      return next_chunk(step.to, before.to) && std::equal(now.begin(), now.end(), then.begin(), then.end(), same);
+    }
+    default: return false;
+  }
+}
+
 std::int32_t size_of(const std::vector<Lane>& lanes) { return static_cast<std::int32_t>(lanes.size()); }
 
 void check_step(const Schedule& schedule, const Program& program, const Layout& layout, const Site& site,
@@ -97,8 +120,16 @@ void check_well_formed(const Schedule& schedule) {
       const auto steps = program.steps(lane);
       const bool again = seen[static_cast<std::size_t>(lane.body)];  // but what `after` means depends on the lane
       seen[static_cast<std::size_t>(lane.body)] = true;
+      std::int32_t run = 0;  // steps of it so far
       for (const Step& step : steps) {
         if (!again || step.action == Action::after) check_step(schedule, program, layout, site, step);
+        if (!again && step.joined && (site.step == 0 || !continues(program, step, *(&step - 1))))
+          refuse(schedule, 0, site, "it is joined to the step before, which is not the same on the chunk before");
+        run = step.joined ? run + 1 : 1;
+        if (run > schedule.longest_run || (run > 1 && schedule.tmp_chunks > 0))
+          refuse(schedule, 0, site,
+                 "its run has " + std::to_string(run) + " chunks: the schedule says " +
+                     std::to_string(schedule.longest_run) + " at most, and none beside tmp");
         ++site.step;
       }
     }

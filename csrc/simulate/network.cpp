@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "schedule/text.hpp"
 #include "simulate/event_heap.hpp"
 
 namespace pycomm {
@@ -133,17 +135,17 @@ class Run {
  private:
   void cut(const Payload& payload) {
     bytes_.resize(at(schedule_.chunks) * at(schedule_.segments));
-    for (std::int32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
-      const Extent whole = part_of({0, payload.count}, schedule_.chunks, chunk, payload.align);
+    for (std::int32_t chunk = 0; chunk < schedule_.chunks; ++chunk)
       for (std::int32_t segment = 0; segment < schedule_.segments; ++segment)
         bytes_[at(chunk) * at(schedule_.segments) + at(segment)] =
-            part_of(whole, schedule_.segments, segment, payload.align).count * payload.element_bytes;
-    }
+            extent_of(schedule_, payload.count, payload.align, chunk, segment).count * payload.element_bytes;
   }
 
-  std::int64_t bytes_of(const Step& step, Place place, std::int32_t segment) const {
-    const std::int32_t chunk = step.chunk >= 0 ? step.chunk : place.chunk;
-    return bytes_[at(chunk) * at(schedule_.segments) + at(segment)];
+  // Of a step, or of all steps of its run: they are one message.
+  std::int64_t bytes_of(std::span<const Step> run, std::int32_t segment) const {
+    std::int64_t bytes = 0;
+    for (const Step& step : run) bytes += bytes_[at(chunk_of(step)) * at(schedule_.segments) + at(segment)];
+    return bytes;
   }
 
   void resume(std::int32_t lane, double time_s) {
@@ -187,8 +189,9 @@ class Run {
     return network_.hosts.empty() || inside ? rank : schedule_.ranks + network_.hosts[at(rank)];
   }
 
-  void send(LaneState& lane, const Step& step, double time_s) {
-    const std::int64_t bytes = bytes_of(step, step.from, lane.segment);
+  void send(LaneState& lane, std::span<const Step> run, double time_s) {
+    const Step& step = run.front();
+    const std::int64_t bytes = bytes_of(run, lane.segment);
     const auto size = static_cast<double>(bytes);
     const bool inside = one_host(lane.rank, step.peer);
     const auto& link = inside && !network_.inside.empty() ? network_.inside : network_.between;
@@ -248,12 +251,13 @@ class Run {
     }
   }
 
-  void done(LaneState& lane, double time_s) {
+  void done(LaneState& lane, std::size_t steps_done, double time_s) {
     const Program& program = schedule_.programs[at(lane.rank)];
     const Lane& it = program.lanes[at(lane.lane)];
     lane.operand = 0;
-    ++lane.position;
-    if (++lane.step == static_cast<std::int32_t>(program.steps(it).size())) {
+    lane.position += static_cast<std::int64_t>(steps_done);
+    lane.step += static_cast<std::int32_t>(steps_done);
+    if (lane.step == static_cast<std::int32_t>(program.steps(it).size())) {
       lane.step = 0;
       lane.segment += it.stride;
       lane.over = lane.segment >= schedule_.segments;
@@ -278,20 +282,22 @@ class Run {
     return false;
   }
 
-  bool receive_and_reduce(std::int32_t number, const Step& step, double time_s) {
+  bool receive_and_reduce(std::int32_t number, std::span<const Step> run, double time_s) {
+    const Step& step = run.front();
     LaneState& lane = lanes_[at(number)];
     if (lane.operand == 0) {
       if (!take(number, step.peer, time_s)) return false;
-      if (!reduced(number, bytes_of(step, step.to, lane.segment), time_s)) return false;
+      if (!reduced(number, bytes_of(run, lane.segment), time_s)) return false;
     }
     taken(step.peer, lane, time_s);
     return true;
   }
 
-  bool combine(std::int32_t number, const Step& step, double time_s) {
+  bool combine(std::int32_t number, std::span<const Step> run, double time_s) {
+    const Step& step = run.front();
     LaneState& lane = lanes_[at(number)];
     const auto operands = schedule_.programs[at(lane.rank)].operands_of(step);
-    const std::int64_t bytes = bytes_of(step, step.to, lane.segment);
+    const std::int64_t bytes = bytes_of(run, lane.segment);
     while (lane.operand < step.operands) {
       const Operand& operand = operands[at(lane.operand)];
       if (operand.peer >= 0) {
@@ -323,21 +329,23 @@ class Run {
     LaneState& lane = lanes_[at(number)];
     const Program& program = schedule_.programs[at(lane.rank)];
     while (!lane.over) {
-      const Step& step = program.steps(program.lanes[at(lane.lane)])[at(lane.step)];
+      const auto steps = program.steps(program.lanes[at(lane.lane)]);
+      const auto run = steps.subspan(at(lane.step), length_of_run(steps, at(lane.step)));
+      const Step& step = run.front();
       switch (step.action) {
-        case Action::send: send(lane, step, time_s); break;
+        case Action::send: send(lane, run, time_s); break;
         case Action::recv:
           if (!take(number, step.peer, time_s)) return;
           taken(step.peer, lane, time_s);
           break;
         case Action::recv_reduce:
-          if (!receive_and_reduce(number, step, time_s)) return;
+          if (!receive_and_reduce(number, run, time_s)) return;
           break;
         case Action::reduce:
-          if (lane.operand == 0 && !reduced(number, bytes_of(step, step.to, lane.segment), time_s)) return;
+          if (lane.operand == 0 && !reduced(number, bytes_of(run, lane.segment), time_s)) return;
           break;
         case Action::combine:
-          if (!combine(number, step, time_s)) return;
+          if (!combine(number, run, time_s)) return;
           break;
         case Action::wait: {
           Queue& queue = queues_[at(to_peer(lane, step.peer))];
@@ -351,7 +359,7 @@ class Run {
         case Action::copy:
         case Action::scale: break;
       }
-      done(lane, time_s);
+      done(lane, run.size(), time_s);
     }
   }
 

@@ -77,6 +77,12 @@ def reads(step: _core.Step) -> bool:
     return step.action in ("send", "copy", "reduce")
 
 
+def end_of_run(steps: list[_core.Step], at: int) -> int:
+    while at + 1 < len(steps) and steps[at + 1].joined:
+        at += 1
+    return at
+
+
 def takes(step: _core.Step) -> list[int]:
     """The ranks whose messages the step takes."""
     if step.action == "combine":
@@ -174,8 +180,11 @@ def test_a_write_over_a_place_that_a_send_holds_is_refused():
                 if schedule.collective == "reduce" and rank != schedule.root and step.source[0] == "in":
                     continue  # this rank has no output
                 place = ("out", step.source[1]) if step.source[0] == "in" else step.source
-                write = changed(step, action="copy", to=place, source=place, chunk=step.chunk)
-                refused(schedule.with_body(rank, body, replaced(steps, at, step, write)), f"{rank}: {at}", "fact 4")
+                write = changed(step, action="copy", to=place, source=place, chunk=step.chunk, joined=False)
+                last = end_of_run(steps, at)
+                refused(
+                    schedule.with_body(rank, body, replaced(steps, last, steps[last], write)), f"{rank}: {at}", "fact 4"
+                )
                 written += 1
     assert written > 300
 
@@ -263,3 +272,34 @@ def test_another_order_of_the_sum_is_accepted_on_the_ring(ranks):
                 if step.action == "combine":
                     swapped = changed(step, operands=step.operands[::-1])
                     schedule.with_body(rank, body, replaced(steps, at, swapped)).verify()
+
+
+def test_a_run_that_one_end_parts_is_refused():
+    parted = 0
+    for schedule in schedules():
+        for rank, body, steps in bodies(schedule):
+            for at, step in enumerate(steps):
+                if not step.joined:
+                    continue
+                other = schedule.with_body(rank, body, replaced(steps, at, changed(step, joined=False)))
+                refused(other, f"rank {rank} parts the run at {at} ({step.text})")
+                parted += 1
+    assert parted > 90
+
+
+def test_a_run_in_a_message_a_chunk_waits_round_a_circle():
+    """Partners that each send two chunks before they take one: what halving-doubling needs runs for."""
+    schedule = _core.build_schedule("halving-doubling", "allreduce", 4, 1, 1, False, 0, {})
+    for rank, body, steps in list(bodies(schedule)):
+        schedule = schedule.with_body(rank, body, [changed(step, joined=False) for step in steps])
+    refused(schedule, "every step alone", "fact 3")
+
+
+def test_a_join_to_another_chunk_or_peer_or_action_is_refused():
+    schedule = _core.build_schedule("halving-doubling", "allreduce", 4, 1, 1, False, 0, {})
+    for rank, body, steps in bodies(schedule):
+        for at in range(1, len(steps)):
+            step, before = steps[at], steps[at - 1]
+            if not step.joined and (step.action != before.action or step.peer != before.peer):
+                joined = schedule.with_body(rank, body, replaced(steps, at, changed(step, joined=True)))
+                refused(joined, f"rank {rank} joins {at}", "malformed")
