@@ -55,11 +55,13 @@ class Operation(Runnable):
     def __init__(
         self,
         memory: SharedMemory,
+        collective: str,
         algorithm: str,
         options: Mapping[str, int],
         op: str,
         dtype: str,
         count: int,
+        root: int,
         in_place: bool,
         symmetric: bool,
         send: Array | None,

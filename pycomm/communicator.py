@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pycomm import _core
+from pycomm.buffers import Array, checked_buffers, checked_server
 from pycomm.errors import Unavailable, UsageError
 from pycomm.launched import find_world
-from pycomm.operation import Array, Operation, checked_buffers, checked_server
+from pycomm.operation import Operation
 from pycomm.world import World
 
 QUEUE_BYTES = 64 << 20  # of all queues of a rank, unless PYCOMM_QUEUE_BYTES says otherwise
@@ -108,7 +109,7 @@ class Communicator:
 
         Args:
             send: contiguous array, the same count and dtype on all ranks.
-            receive: where the result goes, of the same shape; `send` itself (in place) if not given.
+            receive: where the result goes, of the same size; `send` itself (in place) if not given.
             op: ``sum``, ``prod``, ``min``, ``max`` or ``avg``.
             algorithm: a name of ``pycomm list``, with options as in ``"ps:servers=2"``; or ``auto``.
 
@@ -119,19 +120,115 @@ class Communicator:
             UsageError: found before any message is sent.
             TransportError: a peer is lost, silent, or in another call.
         """
-        buffers = checked_buffers(self, "allreduce", send, receive)
-        key = (buffers.key, op, algorithm)
-        operation = self._prepared.get(key)
-        if operation is None:
-            operation = self._prepared[key] = Operation(self, buffers, op=op, algorithm=algorithm)
-        operation.run_on(buffers)
-        return send if receive is None else receive
+        result: Array = self._call("allreduce", send, receive, op=op, algorithm=algorithm)
+        return result
+
+    def reduce_scatter(
+        self, send: Array, receive: Array | None = None, op: str = "sum", algorithm: str = "auto"
+    ) -> Array:
+        """Reduce `send` over all ranks; rank r gets block r of the result.
+
+        Args:
+            send: contiguous array of a block a rank, the same count and dtype on all ranks.
+            receive: where this rank's block goes; block `rank` of `send` (in place) if not given.
+
+        The other arguments and the errors are those of `allreduce`. Returns the array that holds the block.
+        """
+        result: Array = self._call("reduce_scatter", send, receive, op=op, algorithm=algorithm)
+        return result
+
+    def allgather(self, send: Array, receive: Array | None = None, algorithm: str = "auto") -> Array:
+        """Every rank gets the blocks of all ranks, one after another in their order.
+
+        Args:
+            send: contiguous array, this rank's block, the same count and dtype on all ranks. In place the whole, in
+                which block `rank` is this rank's.
+            receive: where the blocks go, `ranks` times as large; `send` itself (in place) if not given.
+
+        The other argument and the errors are those of `allreduce`. Returns the array that holds all blocks.
+        """
+        result: Array = self._call("allgather", send, receive, algorithm=algorithm)
+        return result
+
+    def broadcast(
+        self, buffer: Array | None, root: int = 0, algorithm: str = "auto", *, receive: Array | None = None
+    ) -> Array:
+        """Every rank gets what `buffer` holds on rank `root`.
+
+        Args:
+            buffer: contiguous array, the same count and dtype on all ranks; what is sent by the root and written to
+                on the others. Only the root needs one where all ranks give `receive`.
+            receive: where it goes on every rank, the root too, if not to `buffer`.
+
+        The other argument and the errors are those of `allreduce`. Returns the array that holds the result.
+        """
+        result: Array = self._call("broadcast", buffer, receive, root=root, algorithm=algorithm)
+        return result
+
+    def reduce(
+        self,
+        send: Array,
+        receive: Array | None = None,
+        op: str = "sum",
+        root: int = 0,
+        algorithm: str = "auto",
+    ) -> Array | None:
+        """Reduce `send` over all ranks; rank `root` gets the result.
+
+        Args:
+            send: contiguous array, the same count and dtype on all ranks.
+            receive: where the result goes on the root; `send` itself (in place) if not given. The other ranks need
+                none, and do not touch the one they give.
+
+        The other arguments and the errors are those of `allreduce`. Returns the array that holds the result, None on
+        the other ranks.
+        """
+        result: Array | None = self._call("reduce", send, receive, op=op, root=root, algorithm=algorithm)
+        return result
+
+    def alltoall(self, send: Array, receive: Array | None = None, algorithm: str = "auto") -> Array:
+        """Block c of this rank's `send` becomes block `rank` of the result on rank c.
+
+        Args:
+            send: contiguous array of a block a rank, the same count and dtype on all ranks.
+            receive: where the blocks of all ranks go, of the same size; `send` itself (in place) if not given.
+
+        The other argument and the errors are those of `allreduce`. Returns the array that holds the result.
+        """
+        result: Array = self._call("alltoall", send, receive, algorithm=algorithm)
+        return result
 
     def prepare_allreduce(
         self, send: Array, receive: Array | None = None, *, op: str = "sum", algorithm: str = "auto"
     ) -> Operation:
         """An all-reduce checked once, to be run many times on the same buffers. Arguments as of `allreduce`."""
         return Operation(self, checked_buffers(self, "allreduce", send, receive), op=op, algorithm=algorithm)
+
+    def prepare_reduce_scatter(
+        self, send: Array, receive: Array | None = None, *, op: str = "sum", algorithm: str = "auto"
+    ) -> Operation:
+        """A `reduce_scatter` checked once, to be run many times."""
+        return Operation(self, checked_buffers(self, "reduce_scatter", send, receive), op=op, algorithm=algorithm)
+
+    def prepare_allgather(self, send: Array, receive: Array | None = None, *, algorithm: str = "auto") -> Operation:
+        """An `allgather` checked once, to be run many times."""
+        return Operation(self, checked_buffers(self, "allgather", send, receive), algorithm=algorithm)
+
+    def prepare_broadcast(
+        self, buffer: Array | None, root: int = 0, *, algorithm: str = "auto", receive: Array | None = None
+    ) -> Operation:
+        """A `broadcast` checked once, to be run many times."""
+        return Operation(self, checked_buffers(self, "broadcast", buffer, receive, root), algorithm=algorithm)
+
+    def prepare_reduce(
+        self, send: Array, receive: Array | None = None, *, op: str = "sum", root: int = 0, algorithm: str = "auto"
+    ) -> Operation:
+        """A `reduce` checked once, to be run many times."""
+        return Operation(self, checked_buffers(self, "reduce", send, receive, root), op=op, algorithm=algorithm)
+
+    def prepare_alltoall(self, send: Array, receive: Array | None = None, *, algorithm: str = "auto") -> Operation:
+        """An `alltoall` checked once, to be run many times."""
+        return Operation(self, checked_buffers(self, "alltoall", send, receive), algorithm=algorithm)
 
     def serve(self, count: int, dtype: npt.DTypeLike, *, op: str = "sum", algorithm: str = "ps:dedicated") -> None:
         """A dedicated server's part of one `allreduce` of its workers. Arguments as theirs."""
@@ -142,6 +239,25 @@ class Communicator:
     ) -> Operation:
         """A dedicated server's part of an all-reduce, to be run many times."""
         return Operation(self, checked_server(self, "allreduce", count, dtype), op=op, algorithm=algorithm)
+
+    def _call(
+        self,
+        collective: str,
+        send: Array | None,
+        receive: Array | None,
+        *,
+        op: str = "sum",
+        root: int = 0,
+        algorithm: str,
+    ) -> Any:
+        """Run a collective once; what was prepared for such buffers before is used again. Returns the output."""
+        buffers = checked_buffers(self, collective, send, receive, root)
+        key = (buffers.key, op, algorithm)
+        operation = self._prepared.get(key)
+        if operation is None:
+            operation = self._prepared[key] = Operation(self, buffers, op=op, algorithm=algorithm)
+        operation.run_on(buffers)
+        return buffers.receive
 
     def abort(self, message: str) -> None:
         """Tell the other ranks that this one gives up: their next collective raises."""

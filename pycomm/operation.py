@@ -1,86 +1,18 @@
-"""A prepared collective, and the checks of its buffers that come before any message."""
+"""A prepared collective."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from pycomm import _core
 from pycomm.algorithms import parse_algorithm
+from pycomm.buffers import Buffers
 from pycomm.errors import UsageError
 
 if TYPE_CHECKING:
     from pycomm.communicator import Communicator
 
-Array = npt.NDArray[Any]
-
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8")
 OPS = ("sum", "prod", "min", "max", "avg")
-
-
-@dataclass(frozen=True)
-class Buffers:
-    """What a rank passes to a collective, checked. A dedicated server passes no arrays."""
-
-    send: Array | None
-    receive: Array | None
-    count: int  # elements
-    dtype: str
-    in_place: bool
-    symmetric: bool  # peers can read both in place
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-
-    @property
-    def key(self) -> tuple[int, str, bool, bool]:
-        """What a prepared operation depends on, besides where the arrays lie."""
-        return self.count, self.dtype, self.in_place, self.symmetric
-
-
-def checked_buffers(comm: Communicator, collective: str, send: Array, receive: Array | None) -> Buffers:
-    """The arrays as a collective can use them. Raises UsageError, naming rank, argument, found and wanted."""
-    where = f"rank {comm.rank} of {comm.ranks}: {collective}"
-    in_place = receive is None or receive is send
-    receive = send if receive is None else receive
-    for name, array in (("send", send), ("receive", receive)):
-        if not isinstance(array, np.ndarray):
-            raise UsageError(f"{where}: {name} is a {type(array).__name__}, needs a NumPy array")
-        if array.dtype.name not in DTYPES or not array.dtype.isnative:
-            raise UsageError(f"{where}: {name} has dtype {array.dtype}, needs one of {', '.join(DTYPES)}")
-        if not array.flags.c_contiguous:
-            raise UsageError(
-                f"{where}: {name} has strides {array.strides}, needs a contiguous array "
-                f"(numpy.ascontiguousarray makes one)"
-            )
-    if not receive.flags.writeable:
-        raise UsageError(f"{where}: receive is read-only, needs a writeable array")
-    if receive.dtype != send.dtype:
-        raise UsageError(f"{where}: receive has dtype {receive.dtype}, needs {send.dtype} as send has")
-    if receive.nbytes != send.nbytes:
-        raise UsageError(f"{where}: receive has {receive.nbytes} bytes, needs {send.nbytes} as send has")
-    if not in_place and np.may_share_memory(send, receive):
-        in_place = send.ctypes.data == receive.ctypes.data
-        if not in_place:
-            raise UsageError(f"{where}: send and receive overlap in part, need to be one array or apart")
-    symmetric = bool(comm.memory.reachable(send) and comm.memory.reachable(receive))
-    return Buffers(send, receive, send.size, send.dtype.name, in_place, symmetric)
-
-
-def checked_server(comm: Communicator, collective: str, count: int, dtype: npt.DTypeLike) -> Buffers:
-    """A dedicated server's side of the same."""
-    where = f"rank {comm.rank} of {comm.ranks}: {collective}"
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise UsageError(f"{where}: count is {count!r}, needs a whole number from 0")
-    name = np.dtype(dtype).name
-    if name not in DTYPES:
-        raise UsageError(f"{where}: dtype is {name}, needs one of {', '.join(DTYPES)}")
-    return Buffers(None, None, count, name, in_place=False, symmetric=False)
 
 
 class Operation:
@@ -93,17 +25,19 @@ class Operation:
         native: the `_core.Runnable` that a native loop can time.
     """
 
-    def __init__(self, comm: Communicator, buffers: Buffers, *, op: str, algorithm: str) -> None:
+    def __init__(self, comm: Communicator, buffers: Buffers, *, op: str = "sum", algorithm: str = "auto") -> None:
         if op not in OPS:
             raise UsageError(f"rank {comm.rank} of {comm.ranks}: op is {op!r}, needs one of {', '.join(OPS)}")
         chosen = parse_algorithm(resolve(algorithm, comm.ranks, buffers))
         self.native = _core.Operation(
             comm.memory,
+            buffers.collective,
             chosen.name,
             dict(chosen.options),
             op,
             buffers.dtype,
             buffers.count,
+            buffers.root,
             buffers.in_place,
             buffers.symmetric,
             buffers.send,
@@ -139,6 +73,25 @@ def resolve(algorithm: str, ranks: int, buffers: Buffers) -> str:
     if algorithm != "auto":
         return algorithm
     size = buffers.count * buffers.itemsize
+    large = not buffers.symmetric and size > DIRECT_BYTES
+    if buffers.collective != "allreduce":
+        return _resolve_other(buffers.collective, large)
     if size <= MESH_BYTES:
         return "mesh" if ranks <= 8 else "recursive-doubling"
-    return "direct" if buffers.symmetric or size <= DIRECT_BYTES else "ring"
+    return "ring" if large else "direct"
+
+
+def _resolve_other(collective: str, large: bool) -> str:
+    """The same for the other collectives, not measured but derived.
+
+    Reduce-scatter and all-gather are the halves of `direct` (over the mesh) and `ring`, which move the same bytes; so
+    the bound is theirs. A broadcast takes lg p hops down the tree, or, where many segments follow one another, a chain
+    in which nobody sends the buffer twice. Reduce and all-to-all have one algorithm each.
+    """
+    return {
+        "reduce_scatter": "ring" if large else "mesh",
+        "allgather": "ring" if large else "mesh",
+        "broadcast": "ring" if large else "tree",
+        "reduce": "tree",
+        "alltoall": "mesh",
+    }[collective]

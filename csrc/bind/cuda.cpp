@@ -20,12 +20,6 @@ using namespace pycomm::device;  // NOLINT: the layer that is bound
 
 cudaStream_t stream_from(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
-Collective collective_from(const std::string& name) {
-  for (int i = 0; i < 6; ++i)
-    if (name_of(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
-  throw UsageError("unknown collective '" + name + "'");
-}
-
 std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algorithm, const Options& options,
                                              const std::string& collective, int ranks, int rank, int root,
                                              const std::string& dtype, const std::string& op, std::int64_t count,

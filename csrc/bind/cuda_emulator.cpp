@@ -38,12 +38,6 @@ std::vector<std::vector<Bytes>> bytes_of(const Buffers& given) {
   return result;
 }
 
-Collective collective_from(const std::string& name) {
-  for (int i = 0; i < 6; ++i)
-    if (name_of(static_cast<Collective>(i)) == name) return static_cast<Collective>(i);
-  throw UsageError("unknown collective '" + name + "'");
-}
-
 device::Form form_from(const std::string& name) {
   if (name == "line") return device::Form::line;
   if (name == "bulk") return device::Form::bulk;

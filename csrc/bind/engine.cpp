@@ -64,11 +64,13 @@ py::array_t<std::uint8_t> empty_in(const std::shared_ptr<Region>& region, std::s
 const void* data_of(const std::optional<py::array>& array) { return array ? array->data() : nullptr; }
 void* mutable_data_of(std::optional<py::array>& array) { return array ? array->mutable_data() : nullptr; }
 
-std::unique_ptr<Operation> prepare(std::shared_ptr<SharedMemory> memory, const std::string& algorithm,
-                                   const Options& options, const std::string& op, const std::string& dtype,
-                                   std::int64_t count, bool in_place, bool symmetric, std::optional<py::array> in,
-                                   std::optional<py::array> out) {
+std::unique_ptr<Operation> prepare(std::shared_ptr<SharedMemory> memory, const std::string& collective,
+                                   const std::string& algorithm, const Options& options, const std::string& op,
+                                   const std::string& dtype, std::int64_t count, int root, bool in_place,
+                                   bool symmetric, std::optional<py::array> in, std::optional<py::array> out) {
   Call call;
+  call.collective = collective_from(collective);
+  call.root = root;
   call.algorithm = algorithm;
   call.options = options;
   call.op = op_from(op);
@@ -116,9 +118,9 @@ void register_engine(py::module_& module) {
       .def(py::init<std::shared_ptr<SharedMemory>>());
 
   py::class_<Operation, Runnable>(module, "Operation", "A prepared collective.")
-      .def(py::init(&prepare), py::arg("memory"), py::arg("algorithm"), py::arg("options"), py::arg("op"),
-           py::arg("dtype"), py::arg("count"), py::arg("in_place"), py::arg("symmetric"), py::arg("send").none(true),
-           py::arg("receive").none(true))
+      .def(py::init(&prepare), py::arg("memory"), py::arg("collective"), py::arg("algorithm"), py::arg("options"),
+           py::arg("op"), py::arg("dtype"), py::arg("count"), py::arg("root"), py::arg("in_place"),
+           py::arg("symmetric"), py::arg("send").none(true), py::arg("receive").none(true))
       .def(
           "rebind",
           [](Operation& operation, std::optional<py::array> in, std::optional<py::array> out) {

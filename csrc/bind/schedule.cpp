@@ -25,13 +25,6 @@ constexpr std::array<const char*, 9> kActions = {"send",    "recv",  "recv_reduc
                                                  "combine", "scale", "wait",        "after"};
 constexpr std::array<const char*, 3> kBuffers = {"in", "out", "tmp"};
 
-Collective collective_from(const std::string& name) {
-  for (const auto collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                                Collective::broadcast, Collective::reduce, Collective::alltoall})
-    if (name == name_of(collective)) return collective;
-  throw UsageError("unknown collective '" + name + "'");
-}
-
 using PlaceText = std::pair<std::string, std::int32_t>;  // ("out", 2)
 
 PlaceText place_to_python(Place place) { return {kBuffers[static_cast<std::size_t>(place.buffer)], place.chunk}; }

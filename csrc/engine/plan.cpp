@@ -17,6 +17,13 @@ constexpr std::int64_t kAlign = 64;  // bytes: a cache line
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+bool has_root(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
+
+bool reduces(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter ||
+         collective == Collective::reduce;
+}
+
 std::int64_t align_of(const Call& call) { return kAlign / static_cast<std::int64_t>(size_of(call.dtype)); }
 
 }  // namespace
@@ -35,12 +42,12 @@ std::string Plan::signature() const {
   std::string text{name_of(call.collective)};
   text += " of " + std::to_string(call.count) + " " + std::string(name_of(call.dtype)) + " by " + call.algorithm;
   for (const auto& [key, value] : call.options) text += (":" + key + "=") + std::to_string(value);
-  text += ", op " + std::string(name_of(call.op));
-  if (call.collective == Collective::broadcast || call.collective == Collective::reduce)
-    text += ", root " + std::to_string(call.root);
+  if (reduces(call.collective)) text += ", op " + std::string(name_of(call.op));
+  if (has_root(call.collective)) text += ", root " + std::to_string(call.root);
   // A dedicated server passes no buffers, so it does not know how its workers pass theirs.
   if (schedule.workers == schedule.ranks) {
-    text += call.in_place ? ", in place" : ", out of place";
+    // Where the result of a reduce goes concerns its root alone: the others have no output, and do the same either way.
+    if (call.collective != Collective::reduce) text += call.in_place ? ", in place" : ", out of place";
     text += call.symmetric ? ", symmetric buffers" : ", ordinary buffers";
   }
   return text + " (" + std::to_string(schedule.segments) + " segments)";

@@ -18,7 +18,7 @@ struct Call {
   Options options;
   Op op = Op::sum;
   DType dtype = DType::f32;
-  std::int64_t count = 0;  // elements of the whole buffer
+  std::int64_t count = 0;  // elements of the whole buffer, the larger where two differ; a multiple of ranks there
   bool in_place = false;
   bool symmetric = false;  // every rank's buffers can be read by its peers
   int root = 0;

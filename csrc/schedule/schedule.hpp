@@ -20,15 +20,24 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace pycomm {
 
 enum class Buffer : std::uint8_t { in, out, tmp };  // in: the caller's, read only; tmp: the engine's
 enum class Collective : std::uint8_t { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall };
 
-constexpr std::string_view name_of(Collective collective) {
-  constexpr std::array<std::string_view, 6> names = {"allreduce", "reduce_scatter", "allgather",
-                                                     "broadcast", "reduce",         "alltoall"};
-  return names[static_cast<std::size_t>(collective)];
+constexpr std::array<std::string_view, 6> kCollectives = {"allreduce", "reduce_scatter", "allgather",
+                                                          "broadcast", "reduce",         "alltoall"};
+
+constexpr std::string_view name_of(Collective collective) { return kCollectives[static_cast<std::size_t>(collective)]; }
+
+// Raises UsageError for a name that is not one of kCollectives.
+inline Collective collective_from(std::string_view name) {
+  for (std::size_t i = 0; i < kCollectives.size(); ++i)
+    if (kCollectives[i] == name) return static_cast<Collective>(i);
+  throw UsageError("unknown collective '" + std::string(name) +
+                   "': one of allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall");
 }
 
 // A chunk of a buffer; the segment comes from the lane's iteration. `tmp` has its own chunk count (tmp_chunks), each

@@ -11,8 +11,8 @@ from pycomm.backends.protocol import (
     Request,
     unknown_wire_bytes,
 )
+from pycomm.buffers import Array
 from pycomm.communicator import Communicator
-from pycomm.operation import Array
 
 _COPIES = "gloo reduces in place only: a copy of the input is part of the time"
 

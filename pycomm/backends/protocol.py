@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pycomm.buffers import Array
 from pycomm.communicator import Communicator
-from pycomm.operation import Array
 
 LIBRARY = "library"  # the algorithm's name where a library chooses for itself
 

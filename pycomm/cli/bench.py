@@ -12,6 +12,7 @@ import click
 from pycomm import init, run
 from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
+from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
@@ -19,7 +20,7 @@ from pycomm.measure.loop import Policy
 from pycomm.measure.record import append_end, check_writable
 from pycomm.measure.session import FAILED, INTERRUPTED, Options, run_session
 from pycomm.measure.sweep import Plan, find_contenders
-from pycomm.operation import DTYPES, OPS
+from pycomm.operation import OPS
 from pycomm.units import parse_percent, parse_sizes
 
 DEFAULT_RANKS: Final = 2

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pycomm.buffers import DTYPES
 from pycomm.errors import UsageError
-from pycomm.operation import DTYPES
 
 _LEGACY_DEFAULT_STREAM: Final = 1
 _PER_THREAD_DEFAULT_STREAM: Final = 2

@@ -1,5 +1,5 @@
-// The engine on ranks that are threads: every registry row × ranks × types × awkward counts, in and out of place, in
-// ordinary and in symmetric memory. What TSan and ASan watch.
+// The engine on ranks that are threads: every registry row and collective × ranks × types × awkward counts, in and out
+// of place, in ordinary and in symmetric memory. What TSan and ASan watch.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -67,36 +67,80 @@ T contribution(int rank, std::size_t index, int call) {
   return static_cast<T>((index * static_cast<std::size_t>(rank + 3) + static_cast<std::size_t>(rank + call)) % 7);
 }
 
+// What a collective is, block by block: the elements of a rank's input and output, and what the output must hold.
+struct Meaning {
+  Collective collective;
+  int ranks, workers, rank, root;
+  std::size_t block;
+
+  bool gathers() const { return collective == Collective::allgather; }
+  bool scatters() const { return collective == Collective::reduce_scatter; }
+  bool exchanges() const { return collective == Collective::alltoall; }
+  std::size_t whole() const { return block * static_cast<std::size_t>(ranks); }
+  std::size_t larger() const { return gathers() || scatters() || exchanges() ? whole() : block; }
+  std::size_t in_count() const { return scatters() || exchanges() ? whole() : block; }
+  std::size_t out_count() const { return gathers() || exchanges() ? whole() : block; }
+  bool has_in() const { return rank < workers && (collective != Collective::broadcast || rank == root); }
+  bool has_out() const { return rank < workers && (collective != Collective::reduce || rank == root); }
+  // Where input and output begin in one memory of larger() elements, in place.
+  std::size_t own() const { return static_cast<std::size_t>(rank) * block; }
+
+  template <class T>
+  T expected(std::size_t index, int call) const {
+    const std::size_t from = block == 0 ? 0 : index / block, place = block == 0 ? 0 : index % block;
+    if (gathers()) return contribution<T>(static_cast<int>(from), place, call);
+    if (exchanges()) return contribution<T>(static_cast<int>(from), own() + place, call);
+    if (collective == Collective::broadcast) return contribution<T>(root, index, call);
+    T sum{};
+    for (int peer = 0; peer < workers; ++peer)
+      sum = static_cast<T>(sum + contribution<T>(peer, scatters() ? own() + index : index, call));
+    return sum;
+  }
+};
+
+// Twice on the same buffers, with guards around them. `call.count` is of a block.
 template <class T>
-void check_allreduce(const std::shared_ptr<SharedMemory>& memory, Call call) {
-  const auto count = static_cast<std::size_t>(call.count);
+void check_call(const std::shared_ptr<SharedMemory>& memory, Call call) {
+  Meaning meaning{call.collective, memory->ranks(), 0, memory->rank(), call.root, static_cast<std::size_t>(call.count)};
+  call.count = static_cast<std::int64_t>(meaning.larger());
   Plan plan = make_plan(call, memory->ranks(), memory->slot_bytes());
-  const int workers = plan.schedule.workers;
-  const bool works = memory->rank() < workers;
+  meaning.workers = plan.schedule.workers;
   constexpr std::size_t kGuard = 3;
-  std::vector<T> in(count + 2 * kGuard, T{99});
-  std::vector<T> out(count + 2 * kGuard, T{99});
-  T* send = call.in_place ? out.data() + kGuard : in.data() + kGuard;
+  std::vector<T> in(meaning.in_count() + 2 * kGuard, T{99});
+  std::vector<T> out((call.in_place ? meaning.larger() : meaning.out_count()) + 2 * kGuard, T{99});
+  T* send = in.data() + kGuard;
   T* receive = out.data() + kGuard;
-  Operation operation(memory, std::move(plan), works ? send : nullptr, works ? receive : nullptr);
+  if (call.in_place) {
+    send = receive + (meaning.gathers() ? meaning.own() : 0);
+    receive += meaning.scatters() ? meaning.own() : 0;
+  }
+  Operation operation(memory, std::move(plan), meaning.has_in() ? send : nullptr,
+                      meaning.has_out() ? receive : nullptr);
   for (int turn = 0; turn < 2; ++turn) {
-    if (works)
-      for (std::size_t i = 0; i < count; ++i) send[i] = contribution<T>(memory->rank(), i, turn);
+    if (meaning.has_in())
+      for (std::size_t i = 0; i < meaning.in_count(); ++i) send[i] = contribution<T>(memory->rank(), i, turn);
     operation.run();
-    if (!works) continue;
-    for (std::size_t i = 0; i < count; ++i) {
-      T expected{};
-      for (int rank = 0; rank < workers; ++rank) expected = static_cast<T>(expected + contribution<T>(rank, i, turn));
-      CHECK(receive[i] == expected, operation.plan().signature() << " on rank " << memory->rank() << ": element " << i);
-      if (receive[i] != expected) return;
+    for (std::size_t i = 0; meaning.has_out() && i < meaning.out_count(); ++i) {
+      const bool right = receive[i] == meaning.expected<T>(i, turn);
+      CHECK(right, operation.plan().signature() << " on rank " << memory->rank() << ": element " << i);
+      if (!right) return;
+    }
+    for (std::size_t i = 0; meaning.has_in() && i < meaning.in_count(); ++i) {
+      if (call.in_place && meaning.has_out() &&
+          (!meaning.scatters() || i / meaning.block == static_cast<std::size_t>(meaning.rank)))
+        continue;
+      const bool kept = send[i] == contribution<T>(memory->rank(), i, turn);
+      CHECK(kept, operation.plan().signature() << " on rank " << memory->rank() << ": changed input " << i);
+      if (!kept) return;
     }
     for (std::size_t i = 0; i < kGuard; ++i)
-      CHECK(out[i] == T{99} && out[kGuard + count + i] == T{99}, operation.plan().signature() << ": a guard");
+      CHECK(out[i] == T{99} && out[out.size() - 1 - i] == T{99}, operation.plan().signature() << ": a guard");
   }
 }
 
-void check_all_counts(const AlgorithmRow& row, const Options& options, int ranks) {
+void check_all_counts(const AlgorithmRow& row, Collective collective, const Options& options, int ranks) {
   Shape shape;
+  shape.collective = collective;
   shape.ranks = ranks;
   shape.options = options;
   if (refusal(row, shape)) return;
@@ -104,38 +148,35 @@ void check_all_counts(const AlgorithmRow& row, const Options& options, int ranks
     for (const std::int64_t count : {0, 1, 2, 7, 65, 1000, 20011}) {
       for (const bool in_place : {false, true}) {
         Call call;
+        call.collective = collective;
+        call.root = collective == Collective::broadcast || collective == Collective::reduce ? (ranks - 1) / 2 : 0;
         call.algorithm = row.name;
         call.options = options;
         call.count = count;
         call.in_place = in_place;
-        check_allreduce<float>(memory, call);
+        check_call<float>(memory, call);
         call.dtype = DType::i8;
-        check_allreduce<std::int8_t>(memory, call);
+        check_call<std::int8_t>(memory, call);
         call.dtype = DType::i64;
-        check_allreduce<std::int64_t>(memory, call);
+        check_call<std::int64_t>(memory, call);
+        call.symmetric = true;  // threads reach all memory
+        check_call<std::int64_t>(memory, call);
       }
     }
   });
 }
 
-bool reduces_for_all(const AlgorithmRow& row) {
-  for (const Variant& variant : row.variants)
-    if (variant.collective == Collective::allreduce) return true;
-  return false;
-}
-
-void every_algorithm_reduces() {
-  for (const AlgorithmRow& row : registry()) {
-    if (!reduces_for_all(row)) continue;
-    for (const int ranks : {1, 2, 3, 4, 5}) check_all_counts(row, {}, ranks);
-  }
+void every_algorithm_runs() {
+  for (const AlgorithmRow& row : registry())
+    for (const Variant& variant : row.variants)
+      for (const int ranks : {1, 2, 3, 4, 5}) check_all_counts(row, variant.collective, {}, ranks);
 }
 
 void servers_reduce_for_their_workers() {
   for (const int ranks : {2, 3, 5})
     for (int servers = 1; servers <= std::min(ranks, 3); ++servers) {
-      check_all_counts(algorithm_row("ps"), {{"servers", servers}}, ranks);
-      check_all_counts(algorithm_row("ps"), {{"servers", servers}, {"dedicated", 1}}, ranks);
+      check_all_counts(algorithm_row("ps"), Collective::allreduce, {{"servers", servers}}, ranks);
+      check_all_counts(algorithm_row("ps"), Collective::allreduce, {{"servers", servers}, {"dedicated", 1}}, ranks);
     }
 }
 
@@ -174,7 +215,7 @@ void memory_is_reserved_zeroed_and_given_back() {
 }  // namespace
 
 void add_engine_tests(std::vector<Test>& tests) {
-  tests.push_back({"engine: every algorithm reduces every count", &every_algorithm_reduces});
+  tests.push_back({"engine: every algorithm of every collective, every count", &every_algorithm_runs});
   tests.push_back({"engine: servers reduce for their workers", &servers_reduce_for_their_workers});
   tests.push_back({"transport: a failed rank ends the others", &a_failed_rank_ends_the_others});
   tests.push_back({"transport: memory is reserved, zeroed and given back", &memory_is_reserved_zeroed_and_given_back});

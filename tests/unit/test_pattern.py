@@ -6,9 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pycomm.buffers import DTYPES
 from pycomm.measure.elements import bits_of, element_type, exact_limit, is_float
 from pycomm.measure.pattern import PERIODS, choose_period, count_differing, fill, make_pattern
-from pycomm.operation import DTYPES, OPS
+from pycomm.operation import OPS
 
 WORLDS = (1, 2, 3, 4, 7, 16, 31, 64, 130, 300)
 COMBINING = ("sum", "prod", "avg")
