@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pycomm import _core
+from pycomm import _core, tuning
 from pycomm.buffers import Array, checked_buffers, checked_server
 from pycomm.errors import Unavailable, UsageError
 from pycomm.launched import find_world
+from pycomm.machine import describe_machine
 from pycomm.operation import Operation
 from pycomm.world import World
 
@@ -62,6 +63,7 @@ class Communicator:
             raise Unavailable(f"transport {transport}: ranks on hosts {', '.join(sorted(hosts))} share no memory")
         self.memory = self._share_memory()
         self.barrier_native = _core.Barrier(self.memory)
+        self._tuned = self._agree_on_tuning()
         self._prepared: dict[tuple[Any, ...], Operation] = {}
         self._open = True
 
@@ -87,6 +89,29 @@ class Communicator:
         )
         self.world.barrier()  # nobody goes on, and perhaps ends, before all have attached
         return memory
+
+    def _agree_on_tuning(self) -> tuning.Choices:
+        """What rank 0 finds, on every rank: ranks that chose for themselves might choose differently."""
+        found: tuning.Choices | UsageError = {}
+        if self.rank == 0:
+            try:
+                found = tuning.load(describe_machine().kind)
+            except UsageError as error:
+                found = error
+        found = self.world.broadcast(found)
+        if isinstance(found, UsageError):
+            raise found
+        return found
+
+    def auto(self, collective: str, bytes: int, *, symmetric: bool) -> str:
+        """The algorithm that ``auto`` stands for at a buffer of so many bytes.
+
+        What ``pycomm tune`` has found on this machine for as many ranks on this transport; else the rule that comes
+        with pycomm.
+        """
+        buffers = tuning.SYMMETRIC if symmetric else tuning.ORDINARY
+        case = tuning.Case(collective, self.ranks, self.transport, buffers)
+        return tuning.chosen(self._tuned.get(case) or tuning.shipped(case), bytes)
 
     def empty(self, count: int, dtype: npt.DTypeLike = "float32") -> Array:
         """An uninitialised array of `count` elements in memory that every rank of this host can read in place.

@@ -11,7 +11,7 @@ from peers.roster import NAMES
 from peers.turns import Outcome
 from pycomm import __version__
 from pycomm.algorithms import parse_algorithm
-from pycomm.measure.machine import allowed_environment, describe_machine
+from pycomm.machine import allowed_environment, describe_machine
 from pycomm.measure.record import SCHEMA, CaseRecord, Loop, RunRecord, WorldRecord
 from pycomm.measure.statistics import summarise
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from pycomm.measure.machine import Machine
+from pycomm.machine import Machine
 
 _KIB: Final = 1024
 

@@ -13,6 +13,7 @@ from pycomm.errors import Error, UsageError
 # name: (module of ``command``, what it does)
 COMMANDS: Final = {
     "bench": ("pycomm.cli.bench", "Measure a collective operation over sizes, algorithms and backends."),
+    "tune": ("pycomm.cli.tune", "Find out which algorithm is the fastest at each size, for auto to go by."),
     "fit": ("pycomm.cli.fit", "Latency and bandwidth behind measured all-reduces, with confidence intervals."),
     "predict": ("pycomm.cli.predict", "The iteration time on N workers, and what holds it back."),
     "validate": ("pycomm.cli.validate", "Predicted against measured on published runs."),

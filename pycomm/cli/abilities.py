@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pycomm import __version__
 from pycomm.cuda.probe import REBUILD, cuda_module
-from pycomm.measure.machine import describe_machine
+from pycomm.machine import describe_machine
 from pycomm.units import format_bytes
 
 # extra: (the package that shows it is there, its distribution, what it brings)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from pycomm.errors import Error, UsageError
-from pycomm.measure.machine import Machine
+from pycomm.machine import Machine
 from pycomm.measure.statistics import Summary
 
 SCHEMA: Final = 1

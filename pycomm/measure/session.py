@@ -15,8 +15,8 @@ from pycomm import __version__
 from pycomm.backends import Contender
 from pycomm.communicator import Communicator
 from pycomm.launched import launched_ranks
+from pycomm.machine import allowed_environment, describe_machine
 from pycomm.measure.columns import plain_name
-from pycomm.measure.machine import allowed_environment, describe_machine
 from pycomm.measure.progress import ProgressSink
 from pycomm.measure.record import SCHEMA, EndRecord, Member, RecordFile, RunRecord, WorldRecord
 from pycomm.measure.sinks import Csv, FileLines, JsonLines, Markdown, Notes, Output, Several

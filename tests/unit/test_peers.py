@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pycomm.measure.machine import Machine
+from pycomm.machine import Machine
 from pycomm.measure.record import SCHEMA, CaseRecord, Loop, RunRecord, WorldRecord
 from pycomm.measure.statistics import summarise
 

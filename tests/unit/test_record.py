@@ -7,7 +7,7 @@ import pytest
 
 import pycomm
 from pycomm.errors import Error, UsageError
-from pycomm.measure.machine import Machine, allowed_environment, cpu_model
+from pycomm.machine import Machine, allowed_environment, cpu_model
 from pycomm.measure.record import (
     SCHEMA,
     CaseRecord,

@@ -45,6 +45,11 @@ class Machine:
     cores: int
     memory_bytes: int | None
 
+    @property
+    def kind(self) -> str:
+        """What machines of one kind have in common: ``"AMD EPYC 7763, 64 cores"``."""
+        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}"
+
 
 def describe_machine() -> Machine:
     """The machine this process runs on."""

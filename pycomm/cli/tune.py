@@ -1,0 +1,130 @@
+"""``pycomm tune``: find out which algorithm is the fastest here, for ``auto`` to go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pycomm import init, run, tuning
+from pycomm.algorithms import parse_algorithms
+from pycomm.cli.bench import DEFAULT_RANKS, DEFAULT_SIZES, Positive
+from pycomm.collectives import COLLECTIVES
+from pycomm.communicator import Communicator
+from pycomm.errors import UsageError
+from pycomm.launched import launched_ranks
+from pycomm.machine import describe_machine
+from pycomm.measure.columns import format_us
+from pycomm.measure.table import plain_console
+from pycomm.measure.tune import Search, tune
+from pycomm.units import format_bytes, parse_sizes
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for, beyond the search."""
+
+    search: Search
+    path: Path | None
+    quiet: bool
+
+
+@click.command()
+@click.option("--ranks", type=click.IntRange(min=1), help="Ranks to start; under a launcher, its own number.")
+@click.option("--transport", type=click.Choice(["shm", "threads"]), default="shm", show_default=True)
+@click.option("--collectives", default="allreduce", show_default=True, help="A list, as bench names them; or all.")
+@click.option("--buffers", type=click.Choice(["ordinary", "symmetric", "both"]), default="both", show_default=True)
+@click.option("--sizes", default=DEFAULT_SIZES, show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR.")
+@click.option("--algorithms", help="A list such as ring,ps:servers=2. Default: all that apply.")
+@click.option("--max-seconds", type=Positive(), default=0.05, show_default=True, help="Of an algorithm at a size.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Another file than that auto looks at.")
+@click.option("--quiet", is_flag=True, help="Print nothing.")
+def command(
+    ranks: int | None,
+    transport: str,
+    collectives: str,
+    buffers: str,
+    sizes: str,
+    algorithms: str | None,
+    max_seconds: float,
+    out: Path | None,
+    quiet: bool,
+) -> None:
+    """Measure which algorithm is the fastest at each size, and keep it for `auto`.
+
+    It is kept in $PYCOMM_TUNING, else in the user's settings (pycomm/tuning.json), for this kind of machine and this
+    number of ranks.
+    """
+    search = Search(
+        collectives=_collectives(collectives),
+        buffers=(tuning.ORDINARY, tuning.SYMMETRIC) if buffers == "both" else (buffers,),
+        sizes=tuple(parse_sizes(sizes, "--sizes")),
+        algorithms=tuple(map(str, parse_algorithms(algorithms))) if algorithms else (),
+        seconds=max_seconds,
+    )
+    options = Options(search, out, quiet)
+    launched = launched_ranks()
+    if launched is None:
+        _check(search, ranks or DEFAULT_RANKS)
+        run(_tune, ranks or DEFAULT_RANKS, transport, (options,))
+        return
+    launcher, size = launched
+    if ranks is not None and ranks != size:
+        raise UsageError(f"--ranks: {ranks}: {launcher} started {size}")
+    _check(search, size)
+    with init(transport) as comm:
+        _tune(comm, options)
+
+
+def _collectives(text: str) -> tuple[str, ...]:
+    by_command = {collective.command: name for name, collective in COLLECTIVES.items()}
+    if text == "all":
+        return tuple(by_command.values())
+    for item in text.split(","):
+        if item not in by_command:
+            raise UsageError(f"--collectives: {item!r}: wanted all, or of {', '.join(by_command)}")
+    return tuple(dict.fromkeys(by_command[item] for item in text.split(",")))
+
+
+def _check(search: Search, ranks: int) -> None:
+    """Raises UsageError for an algorithm that some collective does not have on so many ranks."""
+    for collective in search.collectives:
+        for text in search.algorithms:
+            [algorithm] = parse_algorithms(text)
+            refusal = algorithm.applies(ranks, collective)
+            if algorithm.name == "auto" or "dedicated" in algorithm.options:
+                refusal = f"{text}: wanted one that every rank takes part in, by its own name"
+            if refusal is not None:
+                raise UsageError(f"--algorithms: {refusal}")
+
+
+def _tune(comm: Communicator, options: Options) -> None:
+    machine = describe_machine().kind
+    console = plain_console(Console(highlight=False), force=launched_ranks() is not None)
+    for tuned in tune(comm, options.search):
+        if comm.rank > 0:
+            continue
+        path = tuning.save(machine, [tuned], options.path)
+        if not options.quiet:
+            console.print(_table(tuned))
+            console.print(f"kept in {path}", soft_wrap=True)
+            console.print()
+
+
+def _table(tuned: tuning.Tuned) -> Table:
+    case = tuned.case
+    world = f"{case.ranks} ranks, transport {case.transport}, {case.buffers} buffers"
+    title = f"{COLLECTIVES[case.collective].title}, {world}; microseconds, * for auto"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("size", justify="right", no_wrap=True)
+    names = list(next(iter(tuned.measured_s.values())))
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for size, seconds in tuned.measured_s.items():
+        chosen = tuning.chosen(tuned.choice, size)
+        figures = [format_us(seconds[name]) + ("*" if name == chosen else " ") for name in names]
+        table.add_row(format_bytes(size), *figures)
+    return table
