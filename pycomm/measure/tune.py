@@ -60,7 +60,7 @@ def _measure(
     comm: Communicator, case: Case, algorithms: Sequence[str], search: Search
 ) -> Iterator[tuple[int, list[float]]]:
     facts = COLLECTIVES[case.collective]
-    blocks = sorted({size // (_ITEM * (comm.ranks if facts.in_blocks else 1)) for size in search.sizes})
+    blocks = sorted({max(1, size // (_ITEM * (comm.ranks if facts.in_blocks else 1))) for size in search.sizes})
     for block in blocks:
         send, receive = (
             _filled(comm, count, case.buffers)
