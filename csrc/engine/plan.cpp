@@ -8,9 +8,7 @@ namespace pycomm {
 
 namespace {
 
-// A message of an ordinary buffer is copied twice, so what lies in the queues should stay in the second-level cache; a
-// symmetric buffer is read in place, so its messages are cut only to let hops overlap.
-constexpr std::int64_t kCopiedMessage = 64 << 10;
+// A symmetric buffer is read in place, so its messages are cut only to let hops overlap.
 constexpr std::int64_t kPostedMessage = 512 << 10;
 constexpr int kMostLanes = 4;
 constexpr std::int64_t kAlign = 64;  // bytes: a cache line
@@ -62,8 +60,7 @@ Plan make_plan(const Call& call, int ranks, std::size_t slot_bytes) {
   shape.options = call.options;
   Plan plan{call, build(call.algorithm, shape), 1};
   const auto item = static_cast<std::int64_t>(size_of(call.dtype));
-  const std::int64_t most =
-      call.symmetric ? kPostedMessage : std::min(kCopiedMessage, static_cast<std::int64_t>(slot_bytes));
+  const std::int64_t most = call.symmetric ? kPostedMessage : static_cast<std::int64_t>(slot_bytes);
   const auto message = [&] { return largest_message(plan.schedule, call.count, align_of(call)) * item; };
   for (std::int64_t segments = ceil_div(message(), most); message() > most; ++segments) {  // borders may add to a run
     shape.segments = static_cast<int>(segments);
