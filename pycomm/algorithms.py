@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -103,7 +103,7 @@ class Algorithm:
 
 
 def _names() -> set[str]:
-    return {AUTO} | {row.name for row in registry()} | {row.alias for row in registry() if row.alias}
+    return {row.name for row in registry()} | {row.alias for row in registry() if row.alias}
 
 
 def _option(name: str, item: str, wanted_by: Mapping[str, Option]) -> tuple[str, int]:
@@ -120,13 +120,13 @@ def _option(name: str, item: str, wanted_by: Mapping[str, Option]) -> tuple[str,
     return key, int(value)
 
 
-def _read(items: list[str]) -> Algorithm:
+def _read(items: list[str], rowless: Collection[str]) -> Algorithm:
     head, _, first = items[0].partition(":")
     given = ([first] if ":" in items[0] else []) + items[1:]
-    if head == AUTO:
+    if head in rowless:
         if given:
-            raise UsageError(f"{AUTO!r} takes no options, got {given[0]!r}")
-        return Algorithm(AUTO)
+            raise UsageError(f"{head!r} takes no options, got {given[0]!r}")
+        return Algorithm(head)
     row = row_of(head)
     options: dict[str, int] = {}
     for item in given:
@@ -137,13 +137,14 @@ def _read(items: list[str]) -> Algorithm:
     return Algorithm(row.name, options)
 
 
-def parse_algorithms(text: str, option: str = "--algorithms") -> list[Algorithm]:
+def parse_algorithms(text: str, option: str = "--algorithms", kernels: Collection[str] = ()) -> list[Algorithm]:
     """The algorithms of a list; items that begin with a registry name start a new one. Duplicates are dropped.
 
-    ``"ring,ps:servers=2,dedicated,mesh"`` is three. Raises UsageError, naming ``option`` and ``text``, for a name, an
-    option or a value that the registry does not have.
+    ``"ring,ps:servers=2,dedicated,mesh"`` is three. `kernels`: names without a schedule that are known too. Raises
+    UsageError, naming ``option`` and ``text``, for a name, an option or a value that the registry does not have.
     """
-    names = _names()
+    rowless = {AUTO, *kernels}
+    names = _names() | rowless
     groups: list[list[str]] = []
     for item in text.split(","):
         if not groups or ":" in item or item in names:
@@ -151,7 +152,7 @@ def parse_algorithms(text: str, option: str = "--algorithms") -> list[Algorithm]
         else:
             groups[-1].append(item)
     try:
-        found = [_read(group) for group in groups]
+        found = [_read(group, rowless) for group in groups]
     except UsageError as error:
         raise UsageError(f"{option}: {text!r}: {error}") from None
     return [algorithm for k, algorithm in enumerate(found) if algorithm not in found[:k]]

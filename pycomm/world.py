@@ -13,10 +13,11 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from pycomm.errors import TransportError
+from pycomm.errors import Error, TransportError
 
 Member = dict[str, Any]  # {"rank": int, "host": str, "pid": int}
 
@@ -45,6 +46,25 @@ class World(abc.ABC):
         """Every rank's value, by rank, on every rank."""
         gathered: list[Any] = self.broadcast(self.gather(value))
         return gathered
+
+    def agree(self, make: Callable[[], Any]) -> list[Any]:
+        """Every rank's ``make()``, by rank, on every rank; or, where one raised, its error on all.
+
+        So a rank that cannot go on leaves nobody waiting for what it will never send. Raises the rank's own error, or
+        one of the same class that names the first rank that failed.
+        """
+        value, error = None, None
+        try:
+            value = make()
+        except (Error, MemoryError) as raised:
+            error = raised
+        answers = self.allgather((value, error))
+        if error is not None:
+            raise error
+        for rank, (_, theirs) in enumerate(answers):
+            if theirs is not None:
+                raise type(theirs)(f"rank {rank}: {theirs}")
+        return [value for value, _ in answers]
 
     def barrier(self) -> None:
         """Until all ranks are here."""

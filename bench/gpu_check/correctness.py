@@ -36,14 +36,15 @@ class Held:
         return {"shape": (self.count,), "typestr": self.dtype.str, "data": (address, False), "version": 3}
 
     def read(self) -> np.ndarray:
-        whole = np.frombuffer(self.memory.read(), self.dtype)
-        return whole[self.shift : self.shift + self.count]
+        whole = np.empty(self.shift + self.count, self.dtype)
+        self.memory.read(whole.view(np.uint8))
+        return whole[self.shift :]
 
 
 def hold(device: int, values: np.ndarray, shift: int) -> Held:
     padded = np.concatenate([np.zeros(shift, values.dtype), values])
     memory = _cuda.DeviceMemory(device, max(padded.nbytes, 1))
-    memory.write(padded.tobytes())
+    memory.write(padded.view(np.uint8))
     return Held(memory, len(values), values.dtype, shift)
 
 

@@ -1,5 +1,5 @@
-// The Python module pycomm._cuda: devices, their memory, and the operations that run on them. It imports where there is
-// no driver: the CUDA runtime is linked in and looks for the driver at the first call.
+// Devices, their memory, and the operations that run on them, in Python: the whole of pycomm._cuda, and for tests of
+// pycomm._cuda_emulated, which is compiled against the emulator's devices.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -19,6 +19,52 @@ namespace {
 using namespace pycomm::device;  // NOLINT: the layer that is bound
 
 cudaStream_t stream_from(std::uintptr_t stream) { return reinterpret_cast<cudaStream_t>(stream); }
+std::uintptr_t address_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+
+// A stream for Python: a device's own, with the protocol `__cuda_stream__`.
+class DeviceStream {
+ public:
+  explicit DeviceStream(int device) : device_(device) {
+    const OnDevice on(device);
+    stream_ = std::make_unique<Stream>();
+  }
+  std::uintptr_t handle() const { return address_of(static_cast<cudaStream_t>(*stream_)); }
+  void synchronize() const {
+    const OnDevice on(device_);
+    check(cudaStreamSynchronize(*stream_), "cudaStreamSynchronize");
+  }
+
+ private:
+  int device_;
+  std::unique_ptr<Stream> stream_;
+};
+
+// The bytes of a contiguous host array, no more than `limit`.
+std::pair<void*, std::size_t> host_bytes(const py::buffer& array, std::size_t limit, bool writable) {
+  const py::buffer_info info = array.request(writable);
+  py::ssize_t wanted = info.itemsize;
+  for (std::size_t i = info.shape.size(); i-- > 0; wanted *= info.shape[i])
+    if (info.shape[i] > 1 && info.strides[i] != wanted) throw UsageError("a host array is not contiguous");
+  const auto bytes = static_cast<std::size_t>(info.size * info.itemsize);
+  if (bytes > limit)
+    throw UsageError("a host array has " + std::to_string(bytes) + " bytes, the device memory " +
+                     std::to_string(limit));
+  return {info.ptr, bytes};
+}
+
+void write_memory(DeviceMemory& memory, const py::buffer& array) {
+  const auto [data, bytes] = host_bytes(array, memory.bytes(), false);
+  const py::gil_scoped_release release;
+  const OnDevice on(memory.device());
+  check(cudaMemcpy(memory.data(), data, bytes, cudaMemcpyHostToDevice), "copy to the device");
+}
+
+void read_memory(const DeviceMemory& memory, const py::buffer& array) {
+  const auto [data, bytes] = host_bytes(array, memory.bytes(), true);
+  const py::gil_scoped_release release;
+  const OnDevice on(memory.device());
+  check(cudaMemcpy(data, memory.data(), bytes, cudaMemcpyDeviceToHost), "copy from the device");
+}
 
 std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algorithm, const Options& options,
                                              const std::string& collective, int ranks, int rank, int root,
@@ -50,22 +96,35 @@ py::tuple tuple_of(const StreamTimes& times) {
   return py::make_tuple(array_of(times.event_ns), array_of(times.host_ns));
 }
 
-py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::size_t samples,
-                         std::size_t batch, bool graph, const py::function& before) {
+// `before` is called with the interpreter's lock before each sample, `launch` without it.
+py::tuple time_launches(int device, std::size_t samples, std::size_t batch, bool graph,
+                        const std::function<void(cudaStream_t)>& launch, const py::function& before) {
   StreamTimes times;
   {
-    py::gil_scoped_release release;
-    times = time_stream(
-        operation.arena().device(), samples, batch, graph,
-        [&](cudaStream_t stream) {
-          operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream);
-        },
-        [&] {
-          py::gil_scoped_acquire acquire;
-          before();
-        });
+    const py::gil_scoped_release release;
+    times = time_stream(device, samples, batch, graph, launch, [&] {
+      const py::gil_scoped_acquire acquire;
+      before();
+    });
   }
   return tuple_of(times);
+}
+
+py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::size_t samples,
+                         std::size_t batch, bool graph, const py::function& before) {
+  const auto launch = [&](cudaStream_t stream) {
+    operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream);
+  };
+  return time_launches(operation.arena().device(), samples, batch, graph, launch, before);
+}
+
+py::tuple time_calls(int device, const py::function& call, std::size_t samples, std::size_t batch, bool graph,
+                     const py::function& before) {
+  const auto launch = [&](cudaStream_t stream) {
+    const py::gil_scoped_acquire acquire;
+    call(address_of(stream));
+  };
+  return time_launches(device, samples, batch, graph, launch, before);
 }
 
 void connect(Operation& operation, const std::vector<std::uintptr_t>& arenas) {
@@ -86,45 +145,29 @@ void register_devices(py::module_& module) {
     return result;
   });
   module.def("enable_peer_access", &enable_peer_access, py::arg("device"), py::arg("peer"));
-  module.def(
-      "synchronize",
-      [](int device, std::uintptr_t stream) {
-        py::gil_scoped_release release;
-        const OnDevice on(device);
-        check(cudaStreamSynchronize(stream_from(stream)), "cudaStreamSynchronize");
-      },
-      py::arg("device"), py::arg("stream"));
-  py::class_<DeviceMemory>(module, "DeviceMemory")
-      .def(py::init<int, std::size_t>(), py::arg("device"), py::arg("bytes"))
+  // Local to the module: pycomm._cuda_emulated has classes of the same names.
+  py::class_<DeviceStream>(module, "DeviceStream", py::module_local())
+      .def(py::init<int>(), py::arg("device"))
+      .def("__cuda_stream__", [](const DeviceStream& stream) { return py::make_tuple(0, stream.handle()); })
+      .def("synchronize", &DeviceStream::synchronize, py::call_guard<py::gil_scoped_release>());
+  py::class_<DeviceMemory>(module, "DeviceMemory", py::module_local())
+      .def(py::init<int, std::size_t>(), py::arg("device"), py::arg("bytes"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("device", &DeviceMemory::device)
       .def_property_readonly("bytes", &DeviceMemory::bytes)
-      .def_property_readonly("address",
-                             [](const DeviceMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); })
+      .def_property_readonly("address", [](const DeviceMemory& memory) { return address_of(memory.data()); })
       .def("handle", [](const DeviceMemory& memory) { return py::bytes(memory.handle()); })
-      .def("write",
-           [](DeviceMemory& memory, const py::bytes& bytes) {
-             const std::string_view view = bytes;
-             if (view.size() > memory.bytes()) throw UsageError("more bytes than the memory has");
-             const OnDevice on(memory.device());
-             check(cudaMemcpy(memory.data(), view.data(), view.size(), cudaMemcpyHostToDevice), "copy to the device");
-           })
-      .def("read", [](const DeviceMemory& memory) {
-        std::string bytes(memory.bytes(), '\0');
-        const OnDevice on(memory.device());
-        check(cudaMemcpy(bytes.data(), memory.data(), bytes.size(), cudaMemcpyDeviceToHost), "copy from the device");
-        return py::bytes(bytes);
-      });
-  py::class_<PeerMemory>(module, "PeerMemory")
+      .def("write", &write_memory, py::arg("array"), "Its first bytes become those of a contiguous host array.")
+      .def("read", &read_memory, py::arg("array"), "Its first bytes, into a contiguous host array.");
+  py::class_<PeerMemory>(module, "PeerMemory", py::module_local())
       .def(py::init([](int device, const py::bytes& handle) {
              return std::make_unique<PeerMemory>(device, std::string(handle));
            }),
            py::arg("device"), py::arg("handle"))
-      .def_property_readonly("address",
-                             [](const PeerMemory& memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); });
+      .def_property_readonly("address", [](const PeerMemory& memory) { return address_of(memory.data()); });
 }
 
 void register_operations(py::module_& module) {
-  py::class_<Operation>(module, "Operation")
+  py::class_<Operation>(module, "Operation", py::module_local())
       .def_property_readonly("arena", &Operation::arena, py::return_value_policy::reference_internal)
       .def("connect", &connect, py::arg("arenas"))
       .def(
@@ -136,16 +179,16 @@ void register_operations(py::module_& module) {
       .def("failure", &Operation::failure)
       .def("time", &time_operation, py::arg("send"), py::arg("receive"), py::arg("samples"), py::arg("batch"),
            py::arg("graph"), py::arg("before"), "(events, host): nanoseconds of each sample of `batch` launches");
-  py::class_<EngineOperation, Operation>(module, "EngineOperation")
+  py::class_<EngineOperation, Operation>(module, "EngineOperation", py::module_local())
       .def(py::init(&make_engine), py::kw_only(), py::arg("device"), py::arg("algorithm"), py::arg("options"),
            py::arg("collective"), py::arg("ranks"), py::arg("rank"), py::arg("root"), py::arg("dtype"), py::arg("op"),
            py::arg("count"), py::arg("in_place"), py::arg("patience_s"), py::arg("sharing"), py::arg("queue_bytes"),
            py::arg("lanes"))
       .def_property_readonly("segments", [](const EngineOperation& o) { return o.plan().schedule.segments; });
-  py::class_<ShotOperation, Operation>(module, "ShotOperation")
+  py::class_<ShotOperation, Operation>(module, "ShotOperation", py::module_local())
       .def(py::init(&make_shot), py::kw_only(), py::arg("device"), py::arg("hops"), py::arg("ranks"), py::arg("rank"),
            py::arg("dtype"), py::arg("op"), py::arg("count"), py::arg("patience_s"), py::arg("sharing"));
-  py::class_<DevicePacker>(module, "DevicePacker")
+  py::class_<DevicePacker>(module, "DevicePacker", py::module_local())
       .def(py::init([](int device, std::vector<std::int64_t> begins, std::vector<std::int64_t> counts,
                        std::int64_t count, const std::string& tensor_dtype, const std::string& buffer_dtype) {
              return std::make_unique<DevicePacker>(device, std::move(begins), std::move(counts), count,
@@ -165,18 +208,25 @@ void register_operations(py::module_& module) {
            })
       .def("time", [](DevicePacker& packer, int device, std::uintptr_t buffer,
                       const std::vector<std::uintptr_t>& tensors, double factor, bool to_buffer, std::size_t samples) {
-        packer.pack(reinterpret_cast<void*>(buffer), tensors, factor, nullptr);  // the table is there
-        return tuple_of(time_stream(
-            device, samples, 1, false,
-            [&](cudaStream_t stream) {
-              auto* place = reinterpret_cast<void*>(buffer);
-              if (to_buffer)
-                packer.pack(place, tensors, factor, stream);
-              else
-                packer.unpack(place, tensors, factor, stream);
-            },
-            [] {}));
+        StreamTimes times;
+        {
+          const py::gil_scoped_release release;
+          auto* const place = reinterpret_cast<void*>(buffer);
+          times = time_stream(
+              device, samples, 1, false,
+              [&](cudaStream_t stream) {
+                if (to_buffer)
+                  packer.pack(place, tensors, factor, stream);
+                else
+                  packer.unpack(place, tensors, factor, stream);
+              },
+              [] {});
+        }
+        return tuple_of(times);
       });
+  module.def("time_calls", &time_calls, py::kw_only(), py::arg("device"), py::arg("call"), py::arg("samples"),
+             py::arg("batch"), py::arg("graph"), py::arg("before"),
+             "(events, host): nanoseconds of each sample of `batch` calls, each given the handle of the stream.");
   module.def(
       "time_copies",
       [](const std::string& kind, int device, int peer, bool pinned, std::size_t bytes, std::size_t samples,
@@ -195,11 +245,10 @@ void register_operations(py::module_& module) {
 
 }  // namespace
 
-}  // namespace pycomm::bind
-
-PYBIND11_MODULE(_cuda, module) {
-  module.doc() = "the CUDA kernels on GPUs";
-  pycomm::bind::register_errors(module);
-  pycomm::bind::register_devices(module);
-  pycomm::bind::register_operations(module);
+void register_cuda(py::module_& module) {
+  register_errors(module);
+  register_devices(module);
+  register_operations(module);
 }
+
+}  // namespace pycomm::bind

@@ -12,5 +12,6 @@ void register_pack(pybind11::module_& module);
 void register_reduce(pybind11::module_& module);
 void register_timing(pybind11::module_& module);  // before any layer whose classes are Runnable
 void register_simulate(pybind11::module_& module);
+void register_cuda(pybind11::module_& module);  // a module of its own
 
 }  // namespace pycomm::bind

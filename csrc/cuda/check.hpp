@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <new>
 #include <string>
 
 #include "base/error.hpp"
@@ -20,6 +21,11 @@ class OnDevice {
   explicit OnDevice(int device) {
     check(cudaGetDevice(&before_), "cudaGetDevice");
     check(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
+  }
+  // For destructors: after a fault every call fails, and there is nothing to be done about it.
+  OnDevice(int device, std::nothrow_t) {
+    cudaGetDevice(&before_);
+    cudaSetDevice(device);
   }
   ~OnDevice() { cudaSetDevice(before_); }
   OnDevice(const OnDevice&) = delete;

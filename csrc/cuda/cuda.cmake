@@ -10,11 +10,20 @@ target_link_libraries(pycomm_emulator PUBLIC pycomm_device_plan)
 set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emulator/pack_kernels.cpp
   csrc/cuda/emulator/shot_kernels.cpp PROPERTIES COMPILE_OPTIONS "-Wno-unknown-pragmas")
 
+# What calls the CUDA runtime: compiled for GPUs against NVIDIA's, and for tests against emulator/runtime.
+set(host_sources csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
+  csrc/cuda/packing.cpp csrc/cuda/copies.cpp csrc/cuda/timing.cpp)
+
 if(DEFINED SKBUILD OR PYCOMM_PYTHON)
   pybind11_add_module(_emulator NO_EXTRAS csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
-  target_include_directories(_emulator SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS})
-  target_link_libraries(_emulator PRIVATE pycomm_emulator)
-  install(TARGETS _emulator DESTINATION pycomm)
+  pybind11_add_module(_cuda_emulated NO_EXTRAS csrc/bind/cuda_emulated_module.cpp ${host_sources}
+    csrc/cuda/emulator/runtime/runtime.cpp csrc/cuda/emulator/runtime/bound_kernel.cpp)
+  target_include_directories(_cuda_emulated PRIVATE csrc/cuda/emulator/runtime)
+  foreach(module IN ITEMS _emulator _cuda_emulated)
+    target_include_directories(${module} SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS})
+    target_link_libraries(${module} PRIVATE pycomm_emulator)
+    install(TARGETS ${module} DESTINATION pycomm)
+  endforeach()
 endif()
 
 # ON needs nvcc. AUTO builds the CUDA path where there are both nvcc and a GPU: nvcc takes minutes for the three
@@ -53,8 +62,7 @@ target_compile_options(pycomm_kernels PRIVATE -fmad=false -prec-div=true -ftz=fa
   $<$<BOOL:${PYCOMM_WERROR}>:-Werror=all-warnings>)
 
 if(DEFINED SKBUILD OR PYCOMM_PYTHON)
-  pybind11_add_module(_cuda NO_EXTRAS csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
-    csrc/cuda/packing.cpp csrc/cuda/copies.cpp csrc/cuda/timing.cpp)
+  pybind11_add_module(_cuda NO_EXTRAS csrc/bind/cuda_module.cpp ${host_sources})
   target_include_directories(_cuda SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
   # The static runtime looks for the driver when first called: no link to libcuda, so the module imports everywhere.
   target_link_libraries(_cuda PRIVATE pycomm_kernels pycomm_device_plan CUDA::cudart_static)

@@ -52,7 +52,7 @@ DeviceMemory::DeviceMemory(int device, std::size_t bytes) : device_(device), byt
 }
 
 DeviceMemory::~DeviceMemory() {
-  const OnDevice on(device_);
+  const OnDevice on(device_, std::nothrow);
   cudaFree(data_);
 }
 
@@ -74,7 +74,7 @@ PeerMemory::PeerMemory(int device, const std::string& handle) : device_(device) 
 }
 
 PeerMemory::~PeerMemory() {
-  const OnDevice on(device_);
+  const OnDevice on(device_, std::nothrow);
   cudaIpcCloseMemHandle(data_);
 }
 

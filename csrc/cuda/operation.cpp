@@ -55,13 +55,17 @@ std::string Operation::failure() const {
 
 void Operation::check_resident(const void* kernel, int blocks, int threads, int sharing) const {
   const OnDevice on(arena_.device());
+  // A kernel is loaded when it is first asked about, which may wait for all others of the device: before any is started
+  // that waits for a peer (CUDA programming guide, "Lazy Loading", on kernels that run side by side).
+  cudaFuncAttributes loaded{};
+  check(cudaFuncGetAttributes(&loaded, kernel), "loading of the kernel");
   int each = 0, processors = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0), "occupancy");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, arena_.device()), "processors");
   if (blocks * sharing > each * processors)
-    throw UsageError("device " + std::to_string(arena_.device()) + ": " + std::to_string(blocks) + " lanes × " +
-                     std::to_string(sharing) + " ranks cannot be resident together, at most " +
-                     std::to_string(each * processors) + " blocks of " + std::to_string(threads) + " threads can");
+    throw Unavailable("device " + std::to_string(arena_.device()) + ": " + std::to_string(blocks) + " lanes × " +
+                      std::to_string(sharing) + " ranks cannot be resident together, at most " +
+                      std::to_string(each * processors) + " blocks of " + std::to_string(threads) + " threads can");
 }
 
 void Operation::start(const void* kernel, int blocks, int threads, void* arguments, cudaStream_t stream) const {

@@ -37,7 +37,7 @@ class Operation {
  protected:
   Operation(int device, std::size_t arena_bytes, std::size_t status) : arena_(device, arena_bytes), status_(status) {}
 
-  // Raises UsageError if the blocks of `sharing` ranks cannot be resident together.
+  // Raises Unavailable if the blocks of `sharing` ranks cannot be resident together.
   void check_resident(const void* kernel, int blocks, int threads, int sharing) const;
   void start(const void* kernel, int blocks, int threads, void* arguments, cudaStream_t stream) const;
 

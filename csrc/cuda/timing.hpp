@@ -9,10 +9,24 @@
 
 namespace pycomm::device {
 
+// A stream of the device that is current when it is made; it waits for no default stream. Raises DeviceError.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 struct StreamTimes {
-  std::vector<std::int64_t>
-      event_ns;  // a sample: from the first launch's beginning to the last one's end, on the device
-  std::vector<std::int64_t> host_ns;  // a sample: from before the first launch until the stream is empty
+  // A sample each: from the first launch's beginning to the last one's end, on the device; and from before the first
+  // launch until the stream is empty, by the host's clock.
+  std::vector<std::int64_t> event_ns;
+  std::vector<std::int64_t> host_ns;
 };
 
 // `samples` samples of `batch` launches each, on a stream of its own of `device`. before() runs before each sample,

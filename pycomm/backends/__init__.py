@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import Final
 
-from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request
+from pycomm.backends.protocol import LIBRARY, Backend, Contender, Prepared, Request, TimeOnStream
 from pycomm.errors import UsageError
 
-__all__ = ["LIBRARY", "NAMES", "Backend", "Contender", "Prepared", "Request", "find_backend"]
+__all__ = ["LIBRARY", "NAMES", "Backend", "Contender", "Prepared", "Request", "TimeOnStream", "find_backend"]
 
 _HOMES: Final = {
     "native": "pycomm.backends.native",

@@ -36,7 +36,7 @@ class Gloo:
         """Nothing."""
         return ""
 
-    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
+    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One: the library chooses its algorithm."""
         return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 

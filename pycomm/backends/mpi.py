@@ -31,7 +31,7 @@ class Mpi:
         """The 16-bit floating types, which the MPI standard lacks."""
         return "MPI has no such type" if dtype in ("bfloat16", "float16") else ""
 
-    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
+    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One: the library chooses its algorithm."""
         return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 

@@ -2,38 +2,43 @@
 
 from collections.abc import Callable
 
-from pycomm.algorithms import Algorithm, parse_algorithm, registry
+from pycomm.algorithms import AUTO, Algorithm, parse_algorithms, registry
 from pycomm.backends.protocol import Backend, Contender, Prepared, Request, unknown_wire_bytes
 from pycomm.communicator import Communicator
-from pycomm.cuda.probe import missing_for_arrays
+from pycomm.cuda.collective import SHOTS, DeviceAllreduce
+from pycomm.cuda.memory import device_stream
+from pycomm.cuda.placement import device_of, missing_for_ranks
 from pycomm.schedules import schedule
 
 
 class Native:
-    """The engine: every algorithm of the registry."""
+    """The engine: every algorithm of the registry; on a GPU its kernel, and the kernels without a schedule."""
 
     name = "native"
 
     def missing(self, comm: Communicator, device: str) -> str:
         """Nothing on the CPU; without a GPU, it."""
-        if device == "cpu":
-            return ""
-        return missing_for_arrays() or "pycomm bench does not run schedules on a GPU yet: make gpu-check measures them"
+        return "" if device == "cpu" else missing_for_ranks(comm)
 
     def unsupported(self, dtype: str, op: str) -> str:
         """Nothing: every type, every op."""
         return ""
 
-    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
-        """One for each algorithm asked for; when none is, for every row of the registry that applies."""
-        chosen = [parse_algorithm(text, "--algorithms") for text in algorithms]
+    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
+        """One for each algorithm asked for; when none is, for every row of the registry that applies, and on a GPU for
+        the kernels without a schedule."""
+        kernels = tuple(SHOTS) if device == "cuda" else ()
+        chosen = [algorithm for text in algorithms for algorithm in parse_algorithms(text, kernels=kernels)]
         if not chosen:
             rows = [Algorithm(row.name) for row in registry() if "allreduce" in row.collectives]
             chosen = [algorithm for algorithm in rows if algorithm.applies(ranks) is None]
+            chosen += [Algorithm(name) for name in kernels]
         return [_contender(algorithm, ranks) for algorithm in chosen]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """The operation, checked; on a rank without buffers a dedicated server's part."""
+        if request.device == "cuda":
+            return _prepare_on_device(comm, request)
         if request.send is None:
             operation = comm.prepare_serve(request.count, request.dtype, op=request.op, algorithm=request.algorithm)
         else:
@@ -43,7 +48,33 @@ class Native:
         return Prepared(operation.run, operation.native, operation.segments)
 
 
+def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
+    device = device_of(comm)
+    operation = DeviceAllreduce(
+        comm,
+        request.send,
+        request.receive,
+        device=device,
+        op=request.op,
+        algorithm=request.algorithm,
+        count=request.count,
+        dtype=request.dtype,
+    )
+    stream = device_stream(comm, device)
+
+    def run() -> None:
+        operation.launch(stream)
+        stream.synchronize()
+        operation.check()
+
+    return Prepared(run, None, operation.segments, operation.warnings, on_stream=operation.time, close=operation.close)
+
+
 def _contender(algorithm: Algorithm, ranks: int) -> Contender:
+    if algorithm.name == AUTO:
+        return Contender("native", AUTO, "", ranks, unknown_wire_bytes)
+    if algorithm.name in SHOTS:
+        return Contender("native", algorithm.name, "", ranks, schedule(SHOTS[algorithm.name], ranks=ranks).wire_bytes)
     refusal = algorithm.applies(ranks)
     name, _, options = str(algorithm).partition(":")
     if refusal is not None:

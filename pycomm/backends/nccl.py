@@ -57,7 +57,7 @@ class Nccl:
         """The types NCCL lacks: none of ours."""
         return "" if dtype in _TYPES and op in _OPS else f"NCCL has no {op} of {dtype}"
 
-    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
+    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One: the library chooses its algorithm."""
         return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pycomm.buffers import Array
+import numpy as np
+import numpy.typing as npt
+
 from pycomm.communicator import Communicator
 
 LIBRARY = "library"  # the algorithm's name where a library chooses for itself
@@ -12,24 +14,39 @@ LIBRARY = "library"  # the algorithm's name where a library chooses for itself
 
 @dataclass(frozen=True)
 class Request:
-    """An all-reduce to prepare. `send` and `receive` are one array in place, and None on a dedicated server."""
+    """An all-reduce to prepare. `send` and `receive` are one array in place, and None on a dedicated server.
+
+    On `device` "cpu" they are NumPy's, on "cuda" arrays with the CUDA array interface on the rank's GPU.
+    """
 
     algorithm: str
     op: str
     dtype: str
     count: int
-    send: Array | None
-    receive: Array | None
+    send: Any
+    receive: Any
+    device: str = "cpu"
+
+
+# (samples, batch, graph, before each sample) -> this rank's elapsed nanoseconds of each sample: by events on the
+# stream, and by the host's clock
+TimeOnStream = Callable[[int, int, bool, Callable[[], object]], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """An operation ready to run. With `native`, a `_core.Runnable`, it is timed by the loop in C++."""
+    """An operation ready to run, to its end.
+
+    With `native`, a `_core.Runnable`, it is timed by the loop in C++; with `on_stream`, by events on a GPU's stream and
+    by the host's clock. `close` is called by all ranks together when the row is done.
+    """
 
     run: Callable[[], object]
     native: Any = None
     segments: int = 1
     warnings: tuple[str, ...] = ()
+    on_stream: TimeOnStream | None = None
+    close: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,7 @@ class Backend(Protocol):
     def unsupported(self, dtype: str, op: str) -> str:
         """Why it has no such operation; empty if it has."""
 
-    def contenders(self, ranks: int, algorithms: list[str]) -> list[Contender]:
+    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """Its entrants, given the algorithms asked for, none for all. Raises UsageError for one that is none."""
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:

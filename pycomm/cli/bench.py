@@ -14,6 +14,7 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
+from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
 from pycomm.measure.loop import Policy
@@ -69,6 +70,7 @@ OPTIONS: Final = (
     click.option("--max-seconds", type=Positive(), default=1.0, show_default=True, help="Budget of a row's loop."),
     click.option("--iterations", type=click.IntRange(min=1), help="Take exactly so many samples."),
     click.option("--warmup", type=click.IntRange(min=1), default=5, show_default=True, help="Calls before timing."),
+    click.option("--graph", is_flag=True, help="On a GPU, launch each sample's calls as one CUDA graph."),
     click.option("--barrier", type=click.Choice(["each", "none"]), default="each", show_default=True),
     click.option("--timeout", type=Positive(), default=30.0, show_default=True, help="Silence that is a loss."),
     click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write records to this file."),
@@ -98,9 +100,11 @@ command.add_command(copy)
 @click.pass_context
 def allreduce(ctx: click.Context, /, **given: Any) -> int:
     """All-reduce: every rank gets the reduction of what all put in."""
+    if given["graph"] and given["device"] != "cuda":
+        raise UsageError("--graph: CUDA graphs need --device cuda")
     plan = Plan(
         backends=_choices("--backends", given["backends"], BACKENDS),
-        algorithms=_algorithms(given["algorithms"]),
+        algorithms=_algorithms(given["algorithms"], given["device"]),
         sizes=tuple(parse_sizes(given["sizes"], "--sizes")),
         dtypes=_choices("--dtypes", given["dtypes"], DTYPES),
         op=given["op"],
@@ -113,6 +117,7 @@ def allreduce(ctx: click.Context, /, **given: Any) -> int:
             iterations=given["iterations"],
             warmup=given["warmup"],
             barrier=given["barrier"],
+            graph=given["graph"],
         ),
     )
     arguments = ctx.find_root().obj or ()
@@ -201,5 +206,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _algorithms(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(str(algorithm) for algorithm in parse_algorithms(text))
+def _algorithms(text: str | None, device: str) -> tuple[str, ...]:
+    kernels = tuple(SHOTS) if device == "cuda" else ()
+    return () if text is None else tuple(str(algorithm) for algorithm in parse_algorithms(text, kernels=kernels))

@@ -24,7 +24,8 @@ _CALIBRATING_SAMPLES: Final = 3
 _LARGEST_BATCH: Final = 1 << 20
 
 Nanoseconds = npt.NDArray[np.int64]
-# (samples, batch, barrier before each) -> this rank's elapsed nanoseconds, one a batch
+# (samples, batch, barrier before each) -> this rank's elapsed nanoseconds, one a batch; samples × 2 where two clocks
+# take them, of which the first decides
 TimeSamples = Callable[[int, int, bool], Nanoseconds]
 
 
@@ -45,7 +46,8 @@ class Policy:
 
     `target_ci` is half the confidence interval over the median (0.02 for ±2 %); `max_seconds` the budget of the
     timed loop; `iterations`, if given, the exact number of samples; `warmup` the calls before any is timed;
-    `barrier` is "each" (before every sample) or "none".
+    `barrier` is "each" (before every sample) or "none"; with `graph`, what a GPU's sample launches is captured once and
+    launched as a CUDA graph.
     """
 
     target_ci: float = 0.02
@@ -53,14 +55,19 @@ class Policy:
     iterations: int | None = None
     warmup: int = 5
     barrier: str = "each"
+    graph: bool = False
 
 
 @dataclass(frozen=True)
 class Timing:
-    """On rank 0: seconds of one call by iteration and rank, and how they were taken."""
+    """On rank 0: seconds of one call by iteration and rank, and how they were taken.
+
+    On a GPU by events on the stream, and `host_by_rank_s` by the host's clock; elsewhere that is None.
+    """
 
     by_rank_s: npt.NDArray[np.float64]  # iterations × ranks
     batch: int
+    host_by_rank_s: npt.NDArray[np.float64] | None = None
 
     @property
     def samples_s(self) -> Samples:
@@ -100,7 +107,10 @@ def measure(
             sample_ns = spent_ns / sum(map(len, rounds))  # barriers and the exchange included
     if world.rank != 0:
         return None
-    return Timing(np.concatenate(rounds) / (batch * NANOSECONDS_A_SECOND), batch)
+    taken_s = np.concatenate(rounds) / (batch * NANOSECONDS_A_SECOND)
+    if taken_s.ndim == 2:
+        return Timing(taken_s, batch)
+    return Timing(taken_s[..., 0], batch, taken_s[..., 1])
 
 
 def _calibrate(
@@ -116,10 +126,15 @@ def _calibrate(
         with_barrier_ns = (now_ns() - start_ns) / _CALIBRATING_SAMPLES
         gathered = world.gather(mine)
         if gathered is not None:
-            sample_ns = float(np.median(np.max(gathered, axis=0)))
+            sample_ns = float(np.median(_by_first_clock(np.stack(gathered, axis=1)).max(axis=1)))
             next_batch = _longer_batch(batch, sample_ns, tick_ns, policy)
         next_batch = world.broadcast(next_batch)
     return batch, with_barrier_ns
+
+
+def _by_first_clock(taken: Nanoseconds) -> Nanoseconds:
+    """Samples × ranks of samples × ranks × clocks."""
+    return taken if taken.ndim == 2 else taken[..., 0]
 
 
 def _longer_batch(batch: int, sample_ns: float, tick_ns: int, policy: Policy) -> int:
@@ -149,7 +164,7 @@ def _next_round(
         # A short first round, since the estimate it rests on is rough; the later ones double.
         return max(FEWEST_SAMPLES, min(FEWEST_TO_STOP_EARLY, affordable))
     if taken >= FEWEST_TO_STOP_EARLY:
-        maxima_s = np.concatenate(rounds).max(axis=1) / (batch * NANOSECONDS_A_SECOND)
+        maxima_s = _by_first_clock(np.concatenate(rounds)).max(axis=1) / (batch * NANOSECONDS_A_SECOND)
         if summarise(maxima_s).ci_share <= policy.target_ci:
             return 0
     return max(0, min(taken, affordable))

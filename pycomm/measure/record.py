@@ -52,11 +52,13 @@ class RunRecord:
 @dataclass(frozen=True)
 class Loop:
     """How a row was timed: by a loop in `language` ("c++" or "python"), under the `barrier` policy, `batch` calls a
-    sample."""
+    sample; by the "host" clock or by "events" on a GPU's stream, there perhaps as a CUDA `graph`."""
 
     language: str
     barrier: str
     batch: int
+    clock: str = "host"
+    graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class CaseRecord:
     `iterations` counts the samples, each of `loop.batch` calls. `wrong` counts wrong elements over all ranks, None
     where nothing was checked. `wire_bytes_busiest_rank` is the maximum over ranks of the larger of bytes sent and
     received in one call, None where it is not known. `status` is ok, wrong, skipped or failed; `reason` says why.
+    Where `time_s` is by events on a GPU's stream, `host_time_s` is of the same samples by the host's clock.
     """
 
     benchmark: str
@@ -89,6 +92,7 @@ class CaseRecord:
     warmup: int = 0
     loop: Loop | None = None
     time_s: Summary | None = None
+    host_time_s: Summary | None = None
     algbw_Bps: float | None = None
     busbw_Bps: float | None = None
     wire_bytes_busiest_rank: int | None = None
@@ -233,7 +237,13 @@ Built = TypeVar("Built")
 def _build(kind: type[Built], content: Mapping[str, Any]) -> Built:
     """The dataclass from its dictionary; fields it does not know are left out."""
     values = {name: content[name] for name in (item.name for item in fields(kind)) if name in content}  # type: ignore[arg-type]
-    for name, nested in (("machine", Machine), ("world", WorldRecord), ("loop", Loop), ("time_s", Summary)):
+    for name, nested in (
+        ("machine", Machine),
+        ("world", WorldRecord),
+        ("loop", Loop),
+        ("time_s", Summary),
+        ("host_time_s", Summary),
+    ):
         if values.get(name) is not None:
             values[name] = _build(nested, values[name])
     if kind is WorldRecord:

@@ -1,14 +1,16 @@
 """One row of a sweep: allocate, prepare, verify, time, summarise. All ranks go through it together."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from pycomm import _core
-from pycomm.backends import Contender, Prepared, Request, find_backend
+from pycomm.backends import Contender, Prepared, Request, TimeOnStream, find_backend
 from pycomm.communicator import Communicator
-from pycomm.errors import Error, TransportError
+from pycomm.cuda.placement import device_of
+from pycomm.errors import Error, TransportError, Unavailable
+from pycomm.measure.devices import DeviceTwins
 from pycomm.measure.elements import element_type
 from pycomm.measure.loop import Nanoseconds, Policy, TimeSamples, Timing, measure
 from pycomm.measure.pattern import make_pattern
@@ -28,6 +30,7 @@ from pycomm.measure.verify import (
 # A rank is named when it is the slowest in this share of iterations and so much behind the median rank.
 _SLOWEST_SHARE: Final = 0.75
 _SLOWER_BY: Final = 1.10
+_EVENT_TICK_NS: Final = 500  # the resolution of a CUDA event's time (CUDA runtime API, cudaEventElapsedTime)
 
 
 @dataclass(frozen=True)
@@ -57,48 +60,78 @@ def measure_row(
     """
     phase = "preparing"
     try:
-        buffers, prepared, reason = _prepare(comm, row)
-        if reason:
-            return replace(blank, status="failed", reason=reason)
+        buffers, twins, prepared, refusal = _prepare(comm, row)
+        if refusal is not None:
+            return replace(blank, status=refusal.status, reason=refusal.reason)
         phase = "verifying"
-        wrong = _verify(comm, row, buffers, prepared)
+        wrong = _verify(comm, row, buffers, twins, prepared)
         blank = replace(blank, wrong=wrong, warnings=blank.warnings + prepared.warnings)
         if wrong:
             return replace(blank, status="wrong", reason=f"{wrong} wrong elements; not timed")
         phase = "timing"
         if buffers is not None:
             settle(buffers, row.op)
-        timing = measure(comm.world, _time_samples(comm, prepared), policy, surroundings.tick_ns)
+        if twins is not None:
+            twins.upload()
+        tick_ns = surroundings.tick_ns if prepared.on_stream is None else _EVENT_TICK_NS
+        timing = measure(comm.world, _time_samples(comm, prepared, policy), policy, tick_ns)
+        prepared.close()
     except TransportError as error:
         member = comm.world.members[comm.rank]
         where = f"rank {comm.rank} on host {member['host']}, {phase} {row.contender.text} at {row.bytes} bytes"
         raise TransportError(f"{error} ({where})") from error
     if timing is None:
         return replace(blank, status="ok")
-    return complete(blank, timing, policy, surroundings, "python" if prepared.native is None else "c++")
+    in_python = prepared.native is None and prepared.on_stream is None
+    return complete(blank, timing, policy, surroundings, "python" if in_python else "c++")
 
 
-def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, Prepared, str]:
-    """This rank's buffers (None on a dedicated server) and operation; and what went wrong on any rank."""
-    buffers = None
+@dataclass(frozen=True)
+class _Refusal:
+    """Why a row is not measured: skipped where it cannot be here, failed where it should have been."""
+
+    status: str
+    reason: str
+
+
+def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins | None, Prepared, _Refusal | None]:
+    """This rank's buffers (None on a dedicated server), what is behind them on a GPU, and the operation; and what went
+    wrong on any rank."""
+    buffers: Buffers | None = None
+    twins: DeviceTwins | None = None
+    send: Any = None
+    receive: Any = None
     prepared = Prepared(lambda: None)
-    reason = ""
+    refusal = None
+
+    def allocate() -> None:
+        nonlocal buffers, twins, send, receive
+        if comm.rank >= row.contender.workers:
+            return
+        allocate = comm.empty if row.buffers == "symmetric" else allocate_ordinary
+        buffers = allocate_buffers(row.count, row.dtype, row.in_place, allocate)
+        send, receive = buffers.send.inner, buffers.receive.inner
+        if row.device == "cuda":
+            twins = DeviceTwins(comm, device_of(comm), buffers)
+            send, receive = twins.send, twins.receive
+
     try:
-        if comm.rank < row.contender.workers:
-            allocate = comm.empty if row.buffers == "symmetric" else allocate_ordinary
-            buffers = allocate_buffers(row.count, row.dtype, row.in_place, allocate)
-        send, receive = (None, None) if buffers is None else (buffers.send.inner, buffers.receive.inner)
-        request = Request(row.contender.text, row.op, row.dtype, row.count, send, receive)
+        comm.world.agree(allocate)
+        request = Request(row.contender.text, row.op, row.dtype, row.count, send, receive, row.device)
         prepared = find_backend(row.contender.backend).prepare(comm, request)
     except TransportError:
         raise
+    except Unavailable as error:
+        refusal = _Refusal("skipped", str(error))
     except (Error, MemoryError) as error:
-        reason = f"rank {comm.rank}: {error or type(error).__name__}"
-    reasons: list[str] = comm.world.allgather(reason)
-    return buffers, prepared, next(filter(None, reasons), "")
+        refusal = _Refusal("failed", f"rank {comm.rank}: {error or type(error).__name__}")
+    refusals: list[_Refusal | None] = comm.world.allgather(refusal)
+    return buffers, twins, prepared, next(filter(None, refusals), None)
 
 
-def _verify(comm: Communicator, row: Row, buffers: Buffers | None, prepared: Prepared) -> int:
+def _verify(
+    comm: Communicator, row: Row, buffers: Buffers | None, twins: DeviceTwins | None, prepared: Prepared
+) -> int:
     """Wrong elements over all ranks; the same on every rank."""
     if buffers is None:
         prepared.run()
@@ -107,13 +140,15 @@ def _verify(comm: Communicator, row: Row, buffers: Buffers | None, prepared: Pre
         workers, itemsize = row.contender.workers, element_type(row.dtype).itemsize
         period = pattern_period(row.count, itemsize, comm.ranks, prepared.segments)
         pattern = make_pattern(row.dtype, row.op, workers, comm.rank, period)
-        mine = count_wrong(prepared.run, buffers, pattern)
+        mine = count_wrong(prepared.run if twins is None else twins.around(prepared.run), buffers, pattern)
     return sum(comm.world.allgather(mine))
 
 
-def _time_samples(comm: Communicator, prepared: Prepared) -> TimeSamples:
-    """The loop that suits: C++ over a native operation, else Python."""
+def _time_samples(comm: Communicator, prepared: Prepared, policy: Policy) -> TimeSamples:
+    """The loop that suits: on a GPU's stream, C++ over a native operation, else Python."""
     barrier = comm.barrier_native
+    if prepared.on_stream is not None:
+        return _time_on_stream(comm, prepared.on_stream, policy.graph)
 
     def native(samples: int, batch: int, barrier_each: bool) -> Nanoseconds:
         elapsed_ns = np.empty(samples, np.int64)
@@ -128,20 +163,35 @@ def _time_samples(comm: Communicator, prepared: Prepared) -> TimeSamples:
     return interpreted if prepared.native is None else native
 
 
+def _time_on_stream(comm: Communicator, on_stream: TimeOnStream, graph: bool) -> TimeSamples:
+    def on_device(samples: int, batch: int, barrier_each: bool) -> Nanoseconds:
+        if not barrier_each:
+            comm.barrier()
+        return np.stack(on_stream(samples, batch, graph, comm.barrier if barrier_each else _nothing), axis=1)
+
+    return on_device
+
+
+def _nothing() -> None:
+    """What goes before a sample without a barrier."""
+
+
 def complete(
     blank: CaseRecord, timing: Timing, policy: Policy, surroundings: Surroundings, language: str
 ) -> CaseRecord:
     """The record with its times, rates and warnings."""
     summary = summarise(timing.samples_s)
     algbw_Bps = blank.bytes / summary.median if summary.median > 0 else None
+    host_s = timing.host_by_rank_s
     workers = blank.workers
     return replace(
         blank,
         status="ok",
         iterations=len(timing.by_rank_s),
         warmup=policy.warmup,
-        loop=Loop(language, policy.barrier, timing.batch),
+        loop=Loop(language, policy.barrier, timing.batch, "host" if host_s is None else "events", policy.graph),
         time_s=summary,
+        host_time_s=None if host_s is None else summarise(host_s.max(axis=1)),
         algbw_Bps=algbw_Bps,
         busbw_Bps=None if algbw_Bps is None or workers == 1 else algbw_Bps * 2 * (workers - 1) / workers,
         warnings=blank.warnings + _warnings(summary, timing, policy, surroundings),

@@ -124,8 +124,8 @@ def _table(comm: Communicator, options: Options, contenders: list[Contender], su
         *([plan.dtypes[0]] if len(plan.dtypes) == 1 else []),
         *([place_name(plan.in_place[0])] if len(plan.in_place) == 1 else []),
         f"{comm.ranks} rank{'s' * (comm.ranks != 1)} on {hosts} host{'s' * (hosts != 1)}",
-        f"transport {comm.transport}",
-        f"{plan.buffers} buffers",
+        "on GPUs" if plan.device == "cuda" else f"transport {comm.transport}",
+        *([f"{plan.buffers} buffers"] if plan.device == "cpu" else []),
     ]
     return TableSink(
         plain_console(Console(highlight=False), force=launched_ranks() is not None),

@@ -39,7 +39,7 @@ class Surroundings:
             ranks=comm.ranks,
             workers=row.contender.workers,
             hosts=hosts,
-            link="shared memory" if hosts == 1 else "network",
+            link="peer memory" if row.device == "cuda" else "shared memory" if hosts == 1 else "network",
             bytes=row.bytes,
             count=row.count,
             status="failed",

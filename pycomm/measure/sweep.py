@@ -66,7 +66,11 @@ def count_rows(plan: Plan, contenders: list[Contender]) -> int:
 def find_contenders(plan: Plan, ranks: int) -> list[Contender]:
     """Every backend's entrants, in the order asked for. Raises UsageError for one that makes no sense."""
     algorithms = list(plan.algorithms)
-    return [contender for backend in plan.backends for contender in find_backend(backend).contenders(ranks, algorithms)]
+    return [
+        contender
+        for backend in plan.backends
+        for contender in find_backend(backend).contenders(ranks, algorithms, plan.device)
+    ]
 
 
 def run_sweep(

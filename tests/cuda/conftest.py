@@ -1,14 +1,20 @@
-"""What the emulator's tests share: inputs whose every sum is exact, and NumPy's answer to them."""
+"""What the emulator's tests share: emulated GPUs, inputs whose every sum is exact, and NumPy's answer to them."""
 
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from pycomm import _emulator
+import pycomm
+from pycomm import _cuda_emulated, _emulator
+from pycomm.cli import main
+from pycomm.measure.record import CaseRecord
 
 
 def numpy_type(name: str) -> np.dtype:
@@ -128,3 +134,32 @@ def shot_buffers() -> Callable[..., tuple[list[list[bytes]], list[list[bytes]]]]
         return [m.inputs for m in made], [m.expected for m in made]
 
     return make
+
+
+@pytest.fixture
+def emulated_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Puts so many emulated GPUs in the place of pycomm._cuda, whose sources are the same; gives the module."""
+
+    def emulate(devices: int, **given: int) -> Any:
+        _cuda_emulated.emulate_devices(devices, **given)
+        monkeypatch.setitem(sys.modules, "pycomm._cuda", _cuda_emulated)
+        return _cuda_emulated
+
+    yield emulate
+    _cuda_emulated.emulate_devices(0)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Callable[..., list[CaseRecord]]]:
+    """Runs ``pycomm bench allreduce --device cuda`` with these options on ranks as threads; gives the rows."""
+
+    def run(*options: str, status: int = 0) -> list[CaseRecord]:
+        out = tmp_path / "rows.jsonl"
+        command = ["bench", "allreduce", "--device", "cuda", "--transport", "threads", "--iterations", "5"]
+        command += ["--warmup", "1", "--quiet", "--out", str(out), "--force", *options]
+        assert main(command) == status
+        return list(pycomm.read_results(out).cases)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, handler)

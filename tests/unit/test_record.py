@@ -68,7 +68,7 @@ END = EndRecord("done", 0, {"ok": 1, "skipped": 1})
 # The fields of a case, as DESIGN names them.
 FIELDS = (
     *("benchmark", "backend", "algorithm", "options", "transport", "device", "dtype", "op", "in_place", "buffers"),
-    *("ranks", "workers", "hosts", "link", "bytes", "count", "iterations", "warmup", "loop", "time_s"),
+    *("ranks", "workers", "hosts", "link", "bytes", "count", "iterations", "warmup", "loop", "time_s", "host_time_s"),
     *("algbw_Bps", "busbw_Bps", "wire_bytes_busiest_rank", "wrong", "status", "reason", "warnings"),
 )
 
@@ -93,7 +93,7 @@ def test_a_case_has_every_named_field_and_no_other():
     case = json.loads(to_line(CASE))
     assert set(case) == {"record", *FIELDS}
     assert case["record"] == "case"
-    assert set(case["loop"]) == {"language", "barrier", "batch"}
+    assert set(case["loop"]) == {"language", "barrier", "batch", "clock", "graph"}
     assert set(case["time_s"]) == {"median", "min", "mean", "p95", "p99", "max", "ci95_low", "ci95_high"}
 
 

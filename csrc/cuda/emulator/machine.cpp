@@ -43,13 +43,15 @@ void Machine::reset(std::uint64_t seed, Mutation mutation) {
   fault_ = nullptr;
 }
 
-void Machine::launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel) {
+void Machine::launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel,
+                     int stream) {
   auto grid = std::make_unique<GridRun>();
   grid->device = device;
+  grid->stream = stream < 0 ? device : stream;
   grid->blocks = blocks;
   grid->threads = threads;
   grid->kernel = std::move(kernel);
-  const auto index = static_cast<std::size_t>(device);
+  const auto index = static_cast<std::size_t>(grid->stream);
   if (queues_.size() <= index) queues_.resize(index + 1);
   queues_[index].push_back(std::move(grid));
 }
@@ -57,7 +59,7 @@ void Machine::launch(int device, std::uint32_t blocks, std::uint32_t threads, st
 void Machine::start(std::unique_ptr<GridRun> grid) {
   const bool skewed = random_.one_in(2);  // half of the seeds let some blocks lag far behind
   GridRun& run = *grid;
-  queues_[static_cast<std::size_t>(run.device)].front() = std::move(grid);
+  queues_[static_cast<std::size_t>(run.stream)].front() = std::move(grid);
   for (std::uint32_t b = 0; b < run.blocks; ++b) {
     auto block = std::make_unique<BlockRun>();
     block->grid = &run;
@@ -101,10 +103,20 @@ void Machine::enter(void* argument) {
 void Machine::suspend() { current_->fiber.suspend(); }
 
 void Machine::run(std::uint64_t steps) {
+  if (advance(steps)) throw Fault("no end after " + std::to_string(steps) + " switches");
+}
+
+bool Machine::idle(int stream) const {
+  const auto index = static_cast<std::size_t>(stream);
+  return index >= queues_.size() || queues_[index].empty();
+}
+
+bool Machine::advance(std::uint64_t steps) {
   running_machine = this;
   const std::uint64_t limit = switches_ + steps;
-  while (!fault_) {
-    bool alive = false;
+  bool alive = true;
+  while (!fault_ && switches_ < limit) {
+    alive = false;
     for (auto& queue : queues_) {
       if (queue.empty()) continue;
       alive = true;
@@ -126,11 +138,11 @@ void Machine::run(std::uint64_t steps) {
         throw Fault("threads of a block wait at a barrier that the others never reach");
       continue;
     }
-    if (switches_ >= limit) throw Fault("no end after " + std::to_string(steps) + " switches");
     step();
   }
   running_machine = nullptr;
   if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
+  return alive;
 }
 
 void Machine::step() {

@@ -6,7 +6,8 @@
 //   machine.launch(0, blocks, threads, [=] { kernel(data); });
 //   machine.run();
 //
-// Launches on one device run one after the other, as on one stream; devices run side by side.
+// Launches on one stream run one after the other; streams run side by side. Unless another is named, a device has one,
+// of its own number.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,7 @@ struct BlockRun {
 
 struct GridRun {
   int device = 0;
+  int stream = 0;
   std::uint32_t blocks = 0;
   std::uint32_t threads = 0;
   std::function<void()> kernel;
@@ -70,10 +72,14 @@ class Machine {
   void reset(std::uint64_t seed, Mutation mutation = Mutation::none);  // as a new machine, its stacks kept
   Memory& memory() { return memory_; }
 
-  void launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel);
+  void launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel, int stream = -1);
   // Runs all that was launched. Raises Fault for a fault of a kernel, for threads of a block that do not all come to a
   // barrier, and when `steps` switches did not end it.
   void run(std::uint64_t steps = 50'000'000);
+  // The same, for so many switches. Returns whether something is left to run.
+  bool advance(std::uint64_t steps);
+  // Whether all that was launched on a stream has run.
+  bool idle(int stream) const;
 
   // For accessors.hpp, on the running thread:
   ThreadRun& current() { return *current_; }
@@ -103,7 +109,7 @@ class Machine {
   std::uint32_t switch_one_in_ = 8;
   std::uint64_t switches_ = 0;
   std::uint32_t next_block_ = 0;
-  std::vector<std::deque<std::unique_ptr<GridRun>>> queues_;  // [device], the front one runs
+  std::vector<std::deque<std::unique_ptr<GridRun>>> queues_;  // [stream], the front one runs
   std::vector<ThreadRun*> ready_;
   std::vector<std::unique_ptr<ThreadRun>> threads_;  // all ever made, for their stacks
   std::vector<ThreadRun*> free_;

@@ -67,6 +67,11 @@ void* Memory::allocate(int device, std::size_t bytes, std::string name) {
   return reinterpret_cast<void*>(allocations_.back().begin);
 }
 
+void Memory::release(const void* address) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  std::erase_if(allocations_, [begin](const Allocation& each) { return each.begin == begin; });
+}
+
 const Memory::Allocation& Memory::allocation_of(std::uintptr_t address, std::size_t bytes, const char* what) const {
   if (last_ >= allocations_.size() || address < allocations_[last_].begin ||
       address >= allocations_[last_].begin + allocations_[last_].bytes) {

@@ -75,6 +75,8 @@ class Memory {
 
   // `bytes` of uninitialised memory on `device`, aligned to 256. The name appears in faults.
   void* allocate(int device, std::size_t bytes, std::string name);
+  // Forgets an allocation, whose addresses are not used again.
+  void release(const void* address);
   int device_of(const void* address) const;
 
   void write(void* to, const void* from, std::size_t bytes);  // by the host, seen by all kernels started later
