@@ -64,7 +64,7 @@ peers: $(VENV)/stamp-install ## all-reduce beside Open MPI, MPICH and gloo, in t
 	cd bench && $(CURDIR)/$(BIN)/python -m peers $(PEERS_OPTIONS)
 
 test: $(VENV)/stamp-install $(VENV)/stamp-test ## run all tests, those under mpirun included
-	PYCOMM_TUNING=build/no-tuning.json $(BIN)/pytest $(TEST_OPTIONS)
+	$(BIN)/pytest $(TEST_OPTIONS)
 
 bench-check: $(VENV)/stamp-install $(VENV)/stamp-test ## run the suites of bench/ once each, untimed: alone and under mpirun
 	$(BIN)/pytest bench --benchmark-disable -q

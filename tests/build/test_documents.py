@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")])
 NAMES = [str(path.relative_to(CHECKOUT)) for path in DOCUMENTS]
 RUN = ("pycomm", "mpirun")
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def blocks(text: str, language: str) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ def test_commands_of_the_document_succeed_and_print_what_it_shows(name, tmp_path
                 command,
                 shell=True,
                 cwd=tmp_path,
-                env=ENVIRONMENT,
+                env={**os.environ, "PATH": PATH},
                 capture_output=True,
                 text=True,
                 timeout=300,
