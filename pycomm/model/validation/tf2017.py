@@ -9,8 +9,10 @@ time one GPU's input takes. One more row a platform sets one figure:
 
 Inside a machine gradients move by ring over the preset PCIe 3, as each exchange becomes ready (the benchmark's graph
 overlaps them with backward). Between machines (mode distributed_replicated) gradients go to servers on the workers'
-machines, one a machine, as they become ready; the workers fetch the variables after the servers have updated all of
-them (tf_cnn_benchmarks, variable_mgr.py), so the way back overlaps nothing.
+machines, one a machine, as they become ready, and the workers fetch the variables when all of them are updated. So the
+mode is described (tf_cnn_benchmarks, variable_mgr.py, VariableMgrDistributedReplicated); its code has a barrier a
+variable, which would let each return on its own. What was measured agrees with the description: the other way the same
+rows are off by 19.5 % instead of 5.9 %. That was seen before the choice was made.
 """
 
 from __future__ import annotations
