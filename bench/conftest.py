@@ -14,10 +14,14 @@ import pytest
 
 import pycomm
 from pycomm import _core
+from pycomm.buffers import checked_buffers
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.launched import launched_ranks
-from pycomm.measure.pattern import make_pattern
+from pycomm.measure.contents import Case, make_contents
+from pycomm.measure.elements import element_type
 from pycomm.measure.verify import allocate_buffers, allocate_ordinary, count_wrong, pattern_period
+from pycomm.operation import Operation
 from pycomm.world import meet_by_name
 
 PATIENCE_S = 120.0  # rank 0 may be busy with a benchmark of its own
@@ -92,13 +96,19 @@ def local_ranks(ranks: int) -> Iterator[Communicator]:
         follower.join(5)
 
 
-def prepare(comm: Communicator, algorithm: str, count: int, dtype: str, buffers: str) -> Callable[[], object]:
-    """An all-reduce, verified; all ranks call it together."""
-    allocate = comm.empty if buffers == "symmetric" else allocate_ordinary
-    arrays = allocate_buffers(count, dtype, False, allocate)
-    operation = comm.prepare_allreduce(arrays.send.inner, arrays.receive.inner, algorithm=algorithm)
-    period = pattern_period(count, arrays.send.inner.itemsize, comm.ranks, operation.segments)
-    wrong = count_wrong(operation.run, arrays, make_pattern(dtype, "sum", comm.ranks, comm.rank, period))
+def prepare(
+    comm: Communicator, collective: str, algorithm: str, size: int, dtype: str, buffers: str
+) -> Callable[[], object]:
+    """A collective on `size` bytes, rounded down to whole blocks, verified; all ranks call it together."""
+    facts, itemsize = COLLECTIVES[collective], element_type(dtype).itemsize
+    block = size // itemsize // (comm.ranks if facts.in_blocks else 1)
+    counts = facts.send_count(block, comm.ranks), facts.receive_count(block, comm.ranks)
+    arrays = allocate_buffers(*counts, dtype, False, comm.empty if buffers == "symmetric" else allocate_ordinary)
+    checked = checked_buffers(comm, collective, arrays.send.inner, arrays.receive.inner)
+    operation = Operation(comm, checked, algorithm=algorithm)
+    period = pattern_period(max(counts), itemsize, comm.ranks, operation.segments)
+    case = Case(collective, dtype, "sum" if facts.reduces else "", comm.ranks, block)
+    wrong = count_wrong(operation.run, arrays, make_contents(case, comm.rank, period, in_place=False))
     assert sum(comm.world.allgather(wrong)) == 0
     return operation.run
 
@@ -112,10 +122,10 @@ def follow(comm: Communicator, run: Callable[[], object]) -> None:
 
 @pytest.fixture
 def measure(comm: Communicator, benchmark: Any) -> Callable[..., None]:
-    """``measure(algorithm, count, dtype, buffers)``: the time of one all-reduce on rank 0, from a barrier."""
+    """``measure(collective, algorithm, size, dtype, buffers, rounds)``: rank 0's time, from a barrier."""
 
-    def measure(algorithm: str, count: int, dtype: str, buffers: str, rounds: int) -> None:
-        order = (algorithm, count, dtype, buffers)
+    def measure(collective: str, algorithm: str, size: int, dtype: str, buffers: str, rounds: int) -> None:
+        order = (collective, algorithm, size, dtype, buffers)
         if launched_ranks() is None:
             comm.world.broadcast(order)
         run = prepare(comm, *order)

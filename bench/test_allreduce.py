@@ -17,7 +17,7 @@ ALGORITHMS = [row.name for row in registry() if "allreduce" in row.collectives]
 def test_allreduce_float32(measure, benchmark, algorithm, size):
     benchmark.group = f"all-reduce float32 {format_bytes(size)}"
     benchmark.extra_info["bytes"] = size
-    measure(algorithm, size // 4, "float32", "ordinary", SIZES_ROUNDS[size])
+    measure("allreduce", algorithm, size, "float32", "ordinary", SIZES_ROUNDS[size])
 
 
 @pytest.mark.parametrize("buffers", ["ordinary", "symmetric"])
@@ -25,4 +25,4 @@ def test_allreduce_bfloat16(measure, benchmark, buffers):
     size = 1 << 20
     benchmark.group = f"all-reduce bfloat16 {format_bytes(size)}"
     benchmark.extra_info["bytes"] = size
-    measure("ring", size // 2, "bfloat16", buffers, SIZES_ROUNDS[size])
+    measure("allreduce", "ring", size, "bfloat16", buffers, SIZES_ROUNDS[size])

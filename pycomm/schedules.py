@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from pycomm import _core
 from pycomm.algorithms import AUTO, parse_algorithm, row_of
+from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 
 MOST_LANES = 4  # that segments are dealt to, unless said
@@ -149,16 +150,10 @@ class Schedule:
         many = "segment" if self.segments == 1 else "segments"
         place = "in place" if self.in_place else "out of place"
         ranks = "rank" if self.ranks == 1 else "ranks"
-        return f"{name}, {self.ranks} {ranks}, {collective_title(self.collective)}, {place}, {self.segments} {many}"
+        return f"{name}, {self.ranks} {ranks}, {COLLECTIVES[self.collective].title}, {place}, {self.segments} {many}"
 
     def __repr__(self) -> str:
         return f"<Schedule: {self.title}>"
-
-
-def collective_title(collective: str) -> str:
-    """``"reduce_scatter"`` as people write it: ``"reduce-scatter"``."""
-    titles = {"allreduce": "all-reduce", "allgather": "all-gather", "alltoall": "all-to-all"}
-    return titles.get(collective, collective.replace("_", "-"))
 
 
 def schedule(

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 from pycomm.algorithms import AUTO, Algorithm, parse_algorithms, registry
 from pycomm.backends.protocol import Backend, Contender, Prepared, Request, unknown_wire_bytes
+from pycomm.buffers import checked_buffers
 from pycomm.communicator import Communicator
 from pycomm.cuda.collective import SHOTS, DeviceAllreduce
 from pycomm.cuda.memory import device_stream
 from pycomm.cuda.placement import device_of, missing_for_ranks
+from pycomm.operation import Operation
 from pycomm.schedules import schedule
 
 
@@ -20,20 +22,22 @@ class Native:
         """Nothing on the CPU; without a GPU, it."""
         return "" if device == "cpu" else missing_for_ranks(comm)
 
-    def unsupported(self, dtype: str, op: str) -> str:
-        """Nothing: every type, every op."""
+    def unsupported(self, request: Request) -> str:
+        """Every type and op is there; on a GPU, of all-reduce alone."""
+        if request.device != "cpu" and request.collective != "allreduce":
+            return "pycomm runs only all-reduce on GPUs yet"
         return ""
 
-    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
+    def contenders(self, collective: str, root: int, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One for each algorithm asked for; when none is, for every row of the registry that applies, and on a GPU for
         the kernels without a schedule."""
         kernels = tuple(SHOTS) if device == "cuda" else ()
         chosen = [algorithm for text in algorithms for algorithm in parse_algorithms(text, kernels=kernels)]
         if not chosen:
-            rows = [Algorithm(row.name) for row in registry() if "allreduce" in row.collectives]
-            chosen = [algorithm for algorithm in rows if algorithm.applies(ranks) is None]
-            chosen += [Algorithm(name) for name in kernels]
-        return [_contender(algorithm, ranks) for algorithm in chosen]
+            rows = [Algorithm(row.name) for row in registry() if collective in row.collectives]
+            chosen = [algorithm for algorithm in rows if algorithm.applies(ranks, collective) is None]
+            chosen += [Algorithm(name) for name in kernels if collective == "allreduce"]
+        return [_contender(algorithm, collective, root, ranks) for algorithm in chosen]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
         """The operation, checked; on a rank without buffers a dedicated server's part."""
@@ -42,9 +46,8 @@ class Native:
         if request.send is None:
             operation = comm.prepare_serve(request.count, request.dtype, op=request.op, algorithm=request.algorithm)
         else:
-            operation = comm.prepare_allreduce(
-                request.send, request.receive, op=request.op, algorithm=request.algorithm
-            )
+            buffers = checked_buffers(comm, request.collective, request.send, request.receive, request.root)
+            operation = Operation(comm, buffers, op=request.op or "sum", algorithm=request.algorithm)
         return Prepared(operation.run, operation.native, operation.segments)
 
 
@@ -70,16 +73,16 @@ def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
     return Prepared(run, None, operation.segments, operation.warnings, on_stream=operation.time, close=operation.close)
 
 
-def _contender(algorithm: Algorithm, ranks: int) -> Contender:
+def _contender(algorithm: Algorithm, collective: str, root: int, ranks: int) -> Contender:
     if algorithm.name == AUTO:
         return Contender("native", AUTO, "", ranks, unknown_wire_bytes)
     if algorithm.name in SHOTS:
         return Contender("native", algorithm.name, "", ranks, schedule(SHOTS[algorithm.name], ranks=ranks).wire_bytes)
-    refusal = algorithm.applies(ranks)
+    refusal = algorithm.applies(ranks, collective)
     name, _, options = str(algorithm).partition(":")
     if refusal is not None:
         return Contender("native", name, options, 0, unknown_wire_bytes, refusal)
-    built = schedule(str(algorithm), ranks=ranks)
+    built = schedule(str(algorithm), ranks=ranks, collective=collective, root=root)
     wire_bytes: Callable[[int, int], int | None] = built.wire_bytes
     return Contender("native", name, options, built.workers, wire_bytes)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from pycomm.backends.protocol import (
     LIBRARY,
@@ -37,7 +40,7 @@ def nccl_module() -> Any:
 
 
 class Nccl:
-    """NCCL's ``ncclAllReduce``."""
+    """NCCL's ``ncclAllReduce`` and its kin."""
 
     name = "nccl"
 
@@ -53,30 +56,64 @@ class Nccl:
             return str(error)
         return ""
 
-    def unsupported(self, dtype: str, op: str) -> str:
-        """The types NCCL lacks: none of ours."""
-        return "" if dtype in _TYPES and op in _OPS else f"NCCL has no {op} of {dtype}"
+    def unsupported(self, request: Request) -> str:
+        """The types NCCL lacks, none of ours; and all-to-all in place."""
+        if request.dtype not in _TYPES or request.op not in ("", *_OPS):
+            return f"NCCL has no {request.op} of {request.dtype}"
+        if request.collective == "alltoall" and request.in_place:
+            return "NCCL has no all-to-all in place"
+        return ""
 
-    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
+    def contenders(self, collective: str, root: int, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One: the library chooses its algorithm."""
         return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
-        """``ncclAllReduce`` on the current stream, then a wait for it. All ranks call it together."""
+        """The call of that name on the current stream, then a wait for it. All ranks call it together."""
         import cupy
 
-        where = f"rank {comm.rank} of {comm.ranks}: allreduce"
+        where = f"rank {comm.rank} of {comm.ranks}: {request.collective}"
         send = device_array(request.send, f"{where}: send")
         receive = device_array(request.receive, f"{where}: receive")
-        communicator = join_nccl(nccl_module(), comm.world, device_uuid(cupy))
-        dtype, op = _TYPES[request.dtype], _OPS[request.op]
+        nccl = nccl_module()
+        communicator = join_nccl(nccl, comm.world, device_uuid(cupy))
         stream = cupy.cuda.Stream(non_blocking=True)
+        call = nccl_call(nccl, communicator, comm, request, send.address, receive.address, stream.ptr)
 
         def run() -> None:
-            communicator.allReduce(send.address, receive.address, request.count, dtype, op, stream.ptr)
+            call()
             stream.synchronize()
 
         return Prepared(run)
+
+
+def nccl_call(
+    nccl: Any, communicator: Any, comm: Communicator, request: Request, send: int, receive: int, stream: int
+) -> Callable[[], object]:
+    """NCCL's call for a request whose arrays lie at these addresses."""
+    count, dtype, root = request.count, _TYPES[request.dtype], request.root
+    op = _OPS[request.op or "sum"]
+    bytes = count * (2 if request.dtype == "bfloat16" else np.dtype(request.dtype).itemsize)
+    own = comm.rank * bytes if request.in_place else 0  # in place the smaller buffer is this rank's block of the larger
+    if request.collective == "reduce_scatter":
+        return lambda: communicator.reduceScatter(send, receive + own, count, dtype, op, stream)
+    if request.collective == "allgather":
+        return lambda: communicator.allGather(send + own, receive, count, dtype, stream)
+    if request.collective == "broadcast":
+        return lambda: communicator.broadcast(send, receive, count, dtype, root, stream)
+    if request.collective == "reduce":
+        return lambda: communicator.reduce(send, receive, count, dtype, op, root, stream)
+    if request.collective == "allreduce":
+        return lambda: communicator.allReduce(send, receive, count, dtype, op, stream)
+
+    def exchange() -> None:  # CuPy has no all-to-all; NCCL's guide makes one of sends and receives in a group
+        nccl.groupStart()
+        for peer in range(comm.ranks):
+            communicator.send(send + peer * bytes, count, dtype, peer, stream)
+            communicator.recv(receive + peer * bytes, count, dtype, peer, stream)
+        nccl.groupEnd()
+
+    return exchange
 
 
 def device_uuid(cupy: Any) -> str:

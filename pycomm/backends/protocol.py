@@ -14,18 +14,23 @@ LIBRARY = "library"  # the algorithm's name where a library chooses for itself
 
 @dataclass(frozen=True)
 class Request:
-    """An all-reduce to prepare. `send` and `receive` are one array in place, and None on a dedicated server.
+    """A collective to prepare, on arrays of one dimension.
 
+    `count` is that of a block (collectives.py). In place `send` and `receive` are one array, the larger buffer. A
+    dedicated server has none; every other rank has both, used or not. `op` is empty where there is none.
     On `device` "cpu" they are NumPy's, on "cuda" arrays with the CUDA array interface on the rank's GPU.
     """
 
+    collective: str
     algorithm: str
     op: str
+    root: int
     dtype: str
     count: int
-    send: Any
-    receive: Any
+    in_place: bool
     device: str = "cpu"
+    send: Any = None
+    receive: Any = None
 
 
 # (samples, batch, graph, before each sample) -> this rank's elapsed nanoseconds of each sample: by events on the
@@ -82,10 +87,10 @@ class Backend(Protocol):
     def missing(self, comm: Communicator, device: str) -> str:
         """Why it cannot run on this rank at all; empty if it can."""
 
-    def unsupported(self, dtype: str, op: str) -> str:
-        """Why it has no such operation; empty if it has."""
+    def unsupported(self, request: Request) -> str:
+        """Why it has no such operation, whatever the arrays; empty if it has."""
 
-    def contenders(self, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
+    def contenders(self, collective: str, root: int, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """Its entrants, given the algorithms asked for, none for all. Raises UsageError for one that is none."""
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:

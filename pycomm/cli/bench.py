@@ -14,6 +14,7 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
+from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
@@ -61,7 +62,6 @@ OPTIONS: Final = (
     click.option("--algorithms", help="A list such as ring,ps:servers=2. Default: all that apply."),
     click.option("--sizes", default=DEFAULT_SIZES, show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR."),
     click.option("--dtypes", default="float32", show_default=True, help=f"A list of {', '.join(DTYPES)}."),
-    click.option("--op", type=click.Choice(OPS), default="sum", show_default=True),
     click.option("--in-place", is_flag=False, flag_value="yes", type=click.Choice(["yes", "both"]), default=None,
                  help="In place instead of out of place; both for both."),
     click.option("--buffers", type=click.Choice(["ordinary", "symmetric"]), default="ordinary", show_default=True),
@@ -78,6 +78,8 @@ OPTIONS: Final = (
     click.option("--format", "format_", type=click.Choice(["table", "csv", "json", "markdown"]), default="table"),
     click.option("--quiet", is_flag=True, help="No progress, no warnings."),
 )  # fmt: skip
+OP: Final = click.option("--op", type=click.Choice(OPS), default="sum", show_default=True)
+ROOT: Final = click.option("--root", type=click.IntRange(min=0), default=0, show_default=True, help="The rank.")
 
 
 def common_options(function: Command) -> Command:
@@ -95,41 +97,52 @@ def command() -> None:
 command.add_command(copy)
 
 
-@command.command()
-@common_options
-@click.pass_context
-def allreduce(ctx: click.Context, /, **given: Any) -> int:
-    """All-reduce: every rank gets the reduction of what all put in."""
-    if given["graph"] and given["device"] != "cuda":
-        raise UsageError("--graph: CUDA graphs need --device cuda")
-    plan = Plan(
-        backends=_choices("--backends", given["backends"], BACKENDS),
-        algorithms=_algorithms(given["algorithms"], given["device"]),
-        sizes=tuple(parse_sizes(given["sizes"], "--sizes")),
-        dtypes=_choices("--dtypes", given["dtypes"], DTYPES),
-        op=given["op"],
-        in_place={None: (False,), "yes": (True,), "both": (False, True)}[given["in_place"]],
-        buffers=given["buffers"],
-        device=given["device"],
-        policy=Policy(
-            target_ci=parse_percent(given["target_ci"], "--target-ci"),
-            max_seconds=given["max_seconds"],
-            iterations=given["iterations"],
-            warmup=given["warmup"],
-            barrier=given["barrier"],
-            graph=given["graph"],
-        ),
-    )
-    arguments = ctx.find_root().obj or ()
-    options = Options(
-        plan=plan,
-        command=("pycomm", *arguments),
-        out=given["out"],
-        force=given["force"],
-        format=given["format_"],
-        quiet=given["quiet"],
-    )
-    return start(options, given["ranks"], given["transport"], given["timeout"])
+def _benchmark(facts: Collective) -> click.Command:
+    """The subcommand of a collective: the common options, with --op and --root where it has them."""
+
+    @click.pass_context
+    def run_benchmark(ctx: click.Context, /, **given: Any) -> int:
+        if given["graph"] and given["device"] != "cuda":
+            raise UsageError("--graph: CUDA graphs need --device cuda")
+        plan = Plan(
+            backends=_choices("--backends", given["backends"], BACKENDS),
+            algorithms=_algorithms(given["algorithms"], given["device"]),
+            sizes=tuple(parse_sizes(given["sizes"], "--sizes")),
+            dtypes=_choices("--dtypes", given["dtypes"], DTYPES),
+            collective=facts.name,
+            op=given.get("op", ""),
+            root=given.get("root", 0),
+            in_place={None: (False,), "yes": (True,), "both": (False, True)}[given["in_place"]],
+            buffers=given["buffers"],
+            device=given["device"],
+            policy=Policy(
+                target_ci=parse_percent(given["target_ci"], "--target-ci"),
+                max_seconds=given["max_seconds"],
+                iterations=given["iterations"],
+                warmup=given["warmup"],
+                barrier=given["barrier"],
+                graph=given["graph"],
+            ),
+        )
+        arguments = ctx.find_root().obj or ()
+        options = Options(
+            plan=plan,
+            command=("pycomm", *arguments),
+            out=given["out"],
+            force=given["force"],
+            format=given["format_"],
+            quiet=given["quiet"],
+        )
+        return start(options, given["ranks"], given["transport"], given["timeout"])
+
+    function: Callable[..., Any] = run_benchmark
+    for option in (*[ROOT] * facts.rooted, *[OP] * facts.reduces):
+        function = option(function)
+    return click.command(facts.command, help=facts.summary)(common_options(function))
+
+
+for _facts in COLLECTIVES.values():
+    command.add_command(_benchmark(_facts))
 
 
 def start(options: Options, ranks: int | None, transport: str | None, timeout_s: float) -> int:

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pycomm.algorithms import Algorithm, Row, registry
-from pycomm.schedules import collective_title, schedule
+from pycomm.collectives import COLLECTIVES
+from pycomm.schedules import schedule
 from pycomm.units import parse_size
 
 PLAIN_WIDTH = 170  # characters, where the output is no terminal
@@ -39,7 +40,13 @@ def cost_of(row: Row, ranks: int, bytes: int, collective: str) -> Cost:
 @click.command()
 @click.option("--ranks", type=click.IntRange(1, 1024), default=8, show_default=True, help="Ranks to count for.")
 @click.option("--bytes", "size", default="1M", show_default=True, help="Size of the buffer to count for.")
-@click.option("--collective", default="allreduce", show_default=True, help="Which operation, as bench names it.")
+@click.option(
+    "--collective",
+    type=click.Choice([collective.command for collective in COLLECTIVES.values()]),
+    default="allreduce",
+    show_default=True,
+    help="Which operation, as bench names it.",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(ranks: int, size: str, collective: str, form: str) -> None:
     """List the algorithms: steps and wire bytes of the busiest rank, counted from the schedule, and the source.
@@ -54,7 +61,7 @@ def command(ranks: int, size: str, collective: str, form: str) -> None:
             click.echo(json.dumps({**asdict(row), **asdict(cost), "ranks": ranks, "bytes": bytes}))
         return
     table = Table(
-        title=f"{collective_title(collective)}, {ranks} ranks, {bytes:,} bytes; busiest rank", title_justify="left"
+        title=f"{COLLECTIVES[collective].title}, {ranks} ranks, {bytes:,} bytes; busiest rank", title_justify="left"
     )
     table.add_column("algorithm", no_wrap=True)
     for name in ("steps", "rounds", "wire bytes"):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
-from pycomm.schedules import Facts, collective_title, prove, schedule
+from pycomm.schedules import Facts, prove, schedule
 
 FACTS = (
     "each contribution counts exactly once",
@@ -26,7 +27,13 @@ FACTS = (
 @click.option("--format", "form", type=click.Choice(["text", "svg"]), help="What to draw; text unless said.")
 @click.option("--segments", type=click.IntRange(1, 1024), help="Parts of each chunk; 1 unless said.")
 @click.option("--in-place", is_flag=True, help="The input is the output's memory.")
-@click.option("--collective", default="allreduce", show_default=True, help="Which operation, as bench names it.")
+@click.option(
+    "--collective",
+    type=click.Choice([collective.command for collective in COLLECTIVES.values()]),
+    default="allreduce",
+    show_default=True,
+    help="Which operation, as bench names it.",
+)
 @click.option("--root", type=click.IntRange(0), default=0, help="Of broadcast and reduce.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
@@ -61,7 +68,7 @@ def command(
             )
             facts = one.verify()
             what = f"{'in place' if in_place else 'out of place'}, for {segments or 1} segments"
-        title = f"{name}, {ranks} ranks, {collective_title(collective)}"
+        title = f"{name}, {ranks} ranks, {COLLECTIVES[collective].title}"
         click.echo(_proof(f"{title}: proved {what}", facts, time.monotonic() - began), nl=False)
         return
     if force and out is None:

@@ -28,6 +28,7 @@ _EXTRA: Final = 4  # rank 0 has so many more, to keep neighbouring results apart
 _FEWEST: Final = 4  # values that still make walks of different ranks and places differ soon
 _EXPONENT_LIMIT: Final = {"float16": 14, "bfloat16": 120, "float32": 120, "float64": 1000}
 _LEADER: Final = -1  # the walk that every leading rank of min and max follows
+_MOVED: Final = -2  # the walk of elements that are moved and not combined
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,21 @@ class Pattern:
 
     contribution: Array
     expected: Array
+
+
+@lru_cache(maxsize=8)
+def make_walk(dtype: str, period: int = PERIODS[0]) -> Array:
+    """One period for collectives that only move elements: exact in every type, and the first 251 all different."""
+    walk = _walk(_MOVED, period, _CHOICES)
+    distinct = np.argsort(_random(_MOVED, _CHOICES), kind="stable")
+    if distinct[-1] == walk[_CHOICES]:
+        distinct = np.roll(distinct, 1)
+    walk[:_CHOICES] = distinct
+    while walk[-1] in (walk[-2], walk[0]):
+        walk[-1] = (walk[-1] + 1) % _CHOICES
+    values: Array = walk.astype(element_type(dtype))
+    values.flags.writeable = False
+    return values
 
 
 @dataclass(frozen=True)

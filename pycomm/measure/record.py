@@ -67,7 +67,9 @@ class CaseRecord:
 
     `iterations` counts the samples, each of `loop.batch` calls. `wrong` counts wrong elements over all ranks, None
     where nothing was checked. `wire_bytes_busiest_rank` is the maximum over ranks of the larger of bytes sent and
-    received in one call, None where it is not known. `status` is ok, wrong, skipped or failed; `reason` says why.
+    received in one call, None where it is not known. `bytes` is S of the definitions of bandwidth, the larger buffer;
+    `count` the elements of a block where the collective has blocks. `op` is empty and `root` None where there is none.
+    `status` is ok, wrong, skipped or failed; `reason` says why.
     Where `time_s` is by events on a GPU's stream, `host_time_s` is of the same samples by the host's clock.
     """
 
@@ -99,6 +101,7 @@ class CaseRecord:
     wrong: int | None = None
     reason: str = ""
     warnings: tuple[str, ...] = ()
+    root: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ import numpy as np
 
 from pycomm import _core
 from pycomm.backends import Contender, Prepared, Request, TimeOnStream, find_backend
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.cuda.placement import device_of
 from pycomm.errors import Error, TransportError, Unavailable
+from pycomm.measure.contents import Case, make_contents
 from pycomm.measure.devices import DeviceTwins
 from pycomm.measure.elements import element_type
 from pycomm.measure.loop import Nanoseconds, Policy, TimeSamples, Timing, measure
-from pycomm.measure.pattern import make_pattern
 from pycomm.measure.pythonloop import time_loop
 from pycomm.measure.record import CaseRecord, Loop
 from pycomm.measure.statistics import Summary, summarise
@@ -35,20 +36,43 @@ _EVENT_TICK_NS: Final = 500  # the resolution of a CUDA event's time (CUDA runti
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured: `count` elements a rank."""
+    """What is measured on `ranks` ranks: `count` elements, of a block where the collective has blocks."""
 
+    collective: str
     contender: Contender
     dtype: str
-    op: str
+    op: str  # empty where the collective has none
+    root: int
     in_place: bool
     buffers: str
     device: str
+    ranks: int
     count: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return element_type(self.dtype).itemsize
 
     @property
     def bytes(self) -> int:
         """S of the definitions of bandwidth."""
-        return self.count * element_type(self.dtype).itemsize
+        return COLLECTIVES[self.collective].total(self.count, self.ranks) * self.itemsize
+
+    def request(self, send: Any = None, receive: Any = None) -> Request:
+        """What the backend is asked for, on these arrays."""
+        return Request(
+            collective=self.collective,
+            algorithm=self.contender.text,
+            op=self.op,
+            root=self.root,
+            dtype=self.dtype,
+            count=self.count,
+            in_place=self.in_place,
+            device=self.device,
+            send=send,
+            receive=receive,
+        )
 
 
 def measure_row(
@@ -109,7 +133,9 @@ def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins 
         if comm.rank >= row.contender.workers:
             return
         allocate = comm.empty if row.buffers == "symmetric" else allocate_ordinary
-        buffers = allocate_buffers(row.count, row.dtype, row.in_place, allocate)
+        facts = COLLECTIVES[row.collective]
+        counts = facts.send_count(row.count, row.ranks), facts.receive_count(row.count, row.ranks)
+        buffers = allocate_buffers(*counts, row.dtype, row.in_place, allocate)
         send, receive = buffers.send.inner, buffers.receive.inner
         if row.device == "cuda":
             twins = DeviceTwins(comm, device_of(comm), buffers)
@@ -117,8 +143,7 @@ def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins 
 
     try:
         comm.world.agree(allocate)
-        request = Request(row.contender.text, row.op, row.dtype, row.count, send, receive, row.device)
-        prepared = find_backend(row.contender.backend).prepare(comm, request)
+        prepared = find_backend(row.contender.backend).prepare(comm, row.request(send, receive))
     except TransportError:
         raise
     except Unavailable as error:
@@ -137,10 +162,10 @@ def _verify(
         prepared.run()
         mine = 0
     else:
-        workers, itemsize = row.contender.workers, element_type(row.dtype).itemsize
-        period = pattern_period(row.count, itemsize, comm.ranks, prepared.segments)
-        pattern = make_pattern(row.dtype, row.op, workers, comm.rank, period)
-        mine = count_wrong(prepared.run if twins is None else twins.around(prepared.run), buffers, pattern)
+        period = pattern_period(row.bytes // row.itemsize, row.itemsize, row.ranks, prepared.segments)
+        case = Case(row.collective, row.dtype, row.op, row.contender.workers, row.count, row.root)
+        run = prepared.run if twins is None else twins.around(prepared.run)
+        mine = count_wrong(run, buffers, make_contents(case, comm.rank, period, row.in_place))
     return sum(comm.world.allgather(mine))
 
 
@@ -183,7 +208,8 @@ def complete(
     summary = summarise(timing.samples_s)
     algbw_Bps = blank.bytes / summary.median if summary.median > 0 else None
     host_s = timing.host_by_rank_s
-    workers = blank.workers
+    alone = blank.workers == 1
+    factor = COLLECTIVES[blank.benchmark.replace("-", "_")].busbw(blank.workers)
     return replace(
         blank,
         status="ok",
@@ -193,7 +219,7 @@ def complete(
         time_s=summary,
         host_time_s=None if host_s is None else summarise(host_s.max(axis=1)),
         algbw_Bps=algbw_Bps,
-        busbw_Bps=None if algbw_Bps is None or workers == 1 else algbw_Bps * 2 * (workers - 1) / workers,
+        busbw_Bps=None if algbw_Bps is None or alone else algbw_Bps * factor,
         warnings=blank.warnings + _warnings(summary, timing, policy, surroundings),
     )
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from pycomm import __version__
 from pycomm.backends import Contender
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.launched import launched_ranks
 from pycomm.machine import allowed_environment, describe_machine
@@ -107,7 +108,7 @@ def _open_outputs(
         # mpirun gives its ranks a terminal of their own, whatever its output goes to.
         shown = launched_ranks() is None and errors.is_terminal
         if shown and not (options.format == "table" and Console().is_terminal):
-            outputs.append(ProgressSink(errors, count_rows(options.plan, contenders)))
+            outputs.append(ProgressSink(errors, count_rows(options.plan, contenders, comm.ranks)))
     if options.format == "table":
         outputs.append(_table(comm, options, contenders, surroundings))
     else:
@@ -119,8 +120,10 @@ def _open_outputs(
 def _table(comm: Communicator, options: Options, contenders: list[Contender], surroundings: Surroundings) -> TableSink:
     plan = options.plan
     hosts = len(set(surroundings.hosts))
+    facts = COLLECTIVES[plan.collective]
     parts = [
-        f"all-reduce {plan.op}",
+        f"{facts.title} {plan.op}".strip(),
+        *([f"root {plan.root}"] if facts.rooted else []),
         *([plan.dtypes[0]] if len(plan.dtypes) == 1 else []),
         *([place_name(plan.in_place[0])] if len(plan.in_place) == 1 else []),
         f"{comm.ranks} rank{'s' * (comm.ranks != 1)} on {hosts} host{'s' * (hosts != 1)}",
@@ -131,7 +134,7 @@ def _table(comm: Communicator, options: Options, contenders: list[Contender], su
         plain_console(Console(highlight=False), force=launched_ranks() is not None),
         title=", ".join(parts),
         contenders=[plain_name(item.backend, item.algorithm, item.options) for item in contenders],
-        rows=count_rows(plan, contenders),
+        rows=count_rows(plan, contenders, comm.ranks),
         types=len(plan.dtypes),
         places=len(plan.in_place),
         progress=not options.quiet,

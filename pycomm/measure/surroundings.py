@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pycomm import _core
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.measure.record import CaseRecord
 
@@ -25,8 +26,9 @@ class Surroundings:
     def blank_case(self, comm: Communicator, row: "Row") -> CaseRecord:
         """The row's record before anything is known of it."""
         hosts = len(set(self.hosts))
+        facts = COLLECTIVES[row.collective]
         return CaseRecord(
-            benchmark="allreduce",
+            benchmark=facts.command,
             backend=row.contender.backend,
             algorithm=row.contender.algorithm,
             options=row.contender.options,
@@ -34,6 +36,7 @@ class Surroundings:
             device=row.device,
             dtype=row.dtype,
             op=row.op,
+            root=row.root if facts.rooted else None,
             in_place=row.in_place,
             buffers=row.buffers,
             ranks=comm.ranks,
@@ -43,7 +46,7 @@ class Surroundings:
             bytes=row.bytes,
             count=row.count,
             status="failed",
-            wire_bytes_busiest_rank=row.contender.wire_bytes(row.bytes, row.bytes // row.count if row.count else 1),
+            wire_bytes_busiest_rank=row.contender.wire_bytes(row.bytes, row.itemsize),
             warnings=self.crowding,
         )
 

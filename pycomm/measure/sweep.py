@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pycomm.backends import Contender, find_backend
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
-from pycomm.errors import TransportError
+from pycomm.errors import TransportError, UsageError
 from pycomm.measure.elements import element_type
 from pycomm.measure.loop import Policy
 from pycomm.measure.record import CaseRecord
@@ -23,7 +24,9 @@ class Plan:
     algorithms: tuple[str, ...]
     sizes: tuple[int, ...]
     dtypes: tuple[str, ...]
+    collective: str = "allreduce"
     op: str = "sum"
+    root: int = 0
     in_place: tuple[bool, ...] = (False,)
     buffers: str = "ordinary"
     device: str = "cpu"
@@ -58,19 +61,17 @@ class Sink(Protocol):
     def end_group(self) -> None: ...
 
 
-def count_rows(plan: Plan, contenders: list[Contender]) -> int:
+def count_rows(plan: Plan, contenders: list[Contender], ranks: int) -> int:
     """How many rows the sweep has."""
-    return sum(len(group) for group in _groups(plan, contenders))
+    return sum(len(group) for group in _groups(plan, contenders, ranks))
 
 
 def find_contenders(plan: Plan, ranks: int) -> list[Contender]:
     """Every backend's entrants, in the order asked for. Raises UsageError for one that makes no sense."""
-    algorithms = list(plan.algorithms)
-    return [
-        contender
-        for backend in plan.backends
-        for contender in find_backend(backend).contenders(ranks, algorithms, plan.device)
-    ]
+    if plan.root >= ranks:
+        raise UsageError(f"--root: {plan.root}: there are {ranks} ranks, from 0")
+    asked = plan.collective, plan.root, ranks, list(plan.algorithms), plan.device
+    return [contender for backend in plan.backends for contender in find_backend(backend).contenders(*asked)]
 
 
 def run_sweep(
@@ -88,7 +89,7 @@ def run_sweep(
     """
     missing = {name: _missing(comm, name, plan.device) for name in plan.backends}
     first = comm.rank == 0
-    for group in _groups(plan, contenders):
+    for group in _groups(plan, contenders, comm.ranks):
         if first:
             sink.begin_group(len(group))
         for row in group:
@@ -113,7 +114,7 @@ def _one(
     comm: Communicator, row: Row, policy: Policy, surroundings: Surroundings, missing: str, blank: CaseRecord
 ) -> CaseRecord:
     reason = missing or row.contender.refusal
-    reason = reason or find_backend(row.contender.backend).unsupported(row.dtype, row.op)
+    reason = reason or find_backend(row.contender.backend).unsupported(row.request())
     if reason:
         return replace(blank, status="skipped", reason=reason)
     return measure_row(comm, row, policy, surroundings, blank)
@@ -125,10 +126,22 @@ def _missing(comm: Communicator, name: str, device: str) -> str:
     return next(filter(None, reasons), "")
 
 
-def _groups(plan: Plan, contenders: list[Contender]) -> Iterator[list[Row]]:
+def _groups(plan: Plan, contenders: list[Contender], ranks: int) -> Iterator[list[Row]]:
     for dtype, in_place in itertools.product(plan.dtypes, plan.in_place):
-        itemsize = element_type(dtype).itemsize
-        for count in sorted({size // itemsize for size in plan.sizes}):
+        smallest = COLLECTIVES[plan.collective].total(1, ranks) * element_type(dtype).itemsize
+        for count in sorted({size // smallest for size in plan.sizes}):
             yield [
-                Row(contender, dtype, plan.op, in_place, plan.buffers, plan.device, count) for contender in contenders
+                Row(
+                    collective=plan.collective,
+                    contender=contender,
+                    dtype=dtype,
+                    op=plan.op,
+                    root=plan.root,
+                    in_place=in_place,
+                    buffers=plan.buffers,
+                    device=plan.device,
+                    ranks=ranks,
+                    count=count,
+                )
+                for contender in contenders
             ]

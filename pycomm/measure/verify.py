@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pycomm.measure.elements import bits_of, element_type
-from pycomm.measure.pattern import Pattern, choose_period, count_differing, fill
+from pycomm.measure.contents import Contents, count_wrong_elements, fill_pieces
+from pycomm.measure.elements import element_type
+from pycomm.measure.pattern import choose_period
 
 Array = npt.NDArray[Any]
 
@@ -62,25 +63,30 @@ def allocate_ordinary(count: int, dtype: "np.dtype[Any]") -> Array:
     return raw[start : start + count * dtype.itemsize].view(dtype)
 
 
-def allocate_buffers(count: int, dtype: str, in_place: bool, allocate: Allocate) -> Buffers:
-    """Buffers of `count` elements from ``allocate(count, dtype)``, which gives one-dimensional arrays."""
+def allocate_buffers(send_count: int, receive_count: int, dtype: str, in_place: bool, allocate: Allocate) -> Buffers:
+    """Buffers of so many elements from ``allocate(count, dtype)``, which gives one-dimensional arrays.
 
-    def guarded() -> Guarded:
+    In place there is one, of the larger count.
+    """
+
+    def guarded(count: int) -> Guarded:
         kind = element_type(dtype)
         guard = GUARD_BYTES // kind.itemsize
         whole = allocate(count + 2 * guard, kind)
         return Guarded(whole, whole[guard : guard + count])
 
-    send = guarded()
-    return Buffers(send, send if in_place else guarded())
+    if in_place:
+        whole = guarded(max(send_count, receive_count))
+        return Buffers(whole, whole)
+    return Buffers(guarded(send_count), guarded(receive_count))
 
 
 def pattern_period(count: int, itemsize: int, ranks: int, segments: int = 1) -> int:
-    """A period that divides no chunk or segment of a buffer cut for up to 2 × `ranks` chunks."""
+    """A period that divides no chunk or segment of a buffer cut for up to 2 × `ranks` chunks or equal blocks."""
     lengths = []
     for chunks in range(1, 2 * ranks + 1):
-        chunk = _part(count, chunks, itemsize)
-        lengths += [chunk, _part(chunk, segments, itemsize)]
+        for chunk in (_part(count, chunks, itemsize), -(-count // chunks)):
+            lengths += [chunk, _part(chunk, segments, itemsize)]
     return choose_period(lengths)
 
 
@@ -89,20 +95,20 @@ def _part(count: int, parts: int, itemsize: int) -> int:
     return even if even < line else -(-even // line) * line
 
 
-def count_wrong(run: Callable[[], object], buffers: Buffers, pattern: Pattern) -> int:
+def count_wrong(run: Callable[[], object], buffers: Buffers, contents: Contents) -> int:
     """Fill the buffers, run once, and count wrong elements.
 
-    Results start out as the complement of what they should be, so that an element left alone is wrong. Written
-    guard zones count, and out of place so does a changed input.
+    Written guard zones count, and out of place so does a changed input.
     """
     buffers.send.paint()
     buffers.receive.paint()
-    fill(buffers.receive.inner, _complement(pattern.expected))
-    fill(buffers.send.inner, pattern.contribution)
+    fill_pieces(buffers.receive.inner, contents.before)
+    if contents.send is not None:
+        fill_pieces(buffers.send.inner, contents.send)
     run()
-    wrong = count_differing(buffers.receive.inner, pattern.expected) + buffers.receive.count_damaged()
-    if not buffers.in_place:
-        wrong += count_differing(buffers.send.inner, pattern.contribution) + buffers.send.count_damaged()
+    wrong = count_wrong_elements(buffers.receive.inner, contents.after) + buffers.receive.count_damaged()
+    if contents.send is not None:
+        wrong += count_wrong_elements(buffers.send.inner, contents.send) + buffers.send.count_damaged()
     return wrong
 
 
@@ -113,7 +119,3 @@ def settle(buffers: Buffers, op: str) -> None:
     """
     if buffers.in_place and op in ("sum", "avg", "prod"):
         buffers.receive.inner[:] = 1 if op == "prod" else 0
-
-
-def _complement(period: Array) -> Array:
-    return (~bits_of(period)).view(period.dtype)

@@ -1,11 +1,14 @@
 """How ranks join NCCL, with a fake of cupy.cuda.nccl and ranks as threads: nobody is left waiting."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import pycomm
-from pycomm.backends.nccl import join_nccl, sharing_refusal
+from pycomm.backends import Request
+from pycomm.backends.nccl import BACKEND, join_nccl, nccl_call, sharing_refusal
 from pycomm.errors import Unavailable
 
 
@@ -76,3 +79,61 @@ def test_a_refusal_is_the_same_on_every_rank(monkeypatch: pytest.MonkeyPatch) ->
         return str(error.value)
 
     assert len(set(pycomm.run(join, ranks=2, transport="threads", timeout=10))) == 1
+
+
+class RecordingNccl:
+    """Writes down the calls of a communicator and of a group, with their arguments."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+
+FLOAT32, SUM, AVG, STREAM = 7, 0, 4, 99  # nccl.h
+
+
+@pytest.mark.parametrize(
+    ("collective", "in_place", "calls"),
+    [
+        ("allreduce", False, [("allReduce", 1000, 2000, 10, FLOAT32, AVG, STREAM)]),
+        ("reduce_scatter", False, [("reduceScatter", 1000, 2000, 10, FLOAT32, AVG, STREAM)]),
+        # Block 1 of 10 floats begins 40 bytes into the larger buffer.
+        ("reduce_scatter", True, [("reduceScatter", 1000, 1040, 10, FLOAT32, AVG, STREAM)]),
+        ("allgather", False, [("allGather", 1000, 2000, 10, FLOAT32, STREAM)]),
+        ("allgather", True, [("allGather", 1040, 1000, 10, FLOAT32, STREAM)]),
+        ("broadcast", True, [("broadcast", 1000, 1000, 10, FLOAT32, 2, STREAM)]),
+        ("reduce", False, [("reduce", 1000, 2000, 10, FLOAT32, AVG, 2, STREAM)]),
+        (
+            "alltoall",
+            False,
+            [
+                ("groupStart",),
+                *(
+                    (name, base + 40 * peer, 10, FLOAT32, peer, STREAM)
+                    for peer in range(3)
+                    for name, base in (("send", 1000), ("recv", 2000))
+                ),
+                ("groupEnd",),
+            ],
+        ),
+    ],
+)
+def test_each_collective_is_the_call_of_nccl_with_its_arguments_in_order(
+    collective: str, in_place: bool, calls: list[tuple[Any, ...]]
+) -> None:
+    """Signatures: NCCL user guide, Collective Communication Functions; CuPy keeps their order."""
+    nccl, comm = RecordingNccl(), SimpleNamespace(rank=1, ranks=3)
+    op = "avg" if collective in ("allreduce", "reduce_scatter", "reduce") else ""
+    request = Request(collective, "library", op, 2, "float32", 10, in_place)
+    call = nccl_call(nccl, nccl, comm, request, 1000, 1000 if in_place else 2000, STREAM)  # type: ignore[arg-type]
+    assert nccl.calls == []
+    call()
+    assert nccl.calls == calls
+
+
+def test_an_all_to_all_in_place_is_said_to_be_missing() -> None:
+    request = Request("alltoall", "library", "", 0, "float32", 10, True)
+    assert BACKEND.unsupported(request) == "NCCL has no all-to-all in place"
+    assert BACKEND.unsupported(replace(request, in_place=False)) == ""

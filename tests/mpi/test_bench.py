@@ -36,8 +36,8 @@ def mpirun(ranks, *command, **more):
     )  # fmt: skip
 
 
-def bench(ranks, *arguments, **more):
-    return mpirun(ranks, "-m", "pycomm", "bench", "allreduce", *arguments, **more)
+def bench(ranks, *arguments, collective="allreduce", **more):
+    return mpirun(ranks, "-m", "pycomm", "bench", collective, *arguments, **more)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7])
@@ -85,6 +85,42 @@ def test_mpi_gives_what_the_pattern_expects(tmp_path, op):
             assert (case["status"], case["reason"]) == ("skipped", "MPI has no such type")
         else:
             assert (case["status"], case["wrong"]) == ("ok", 0)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("collective", ["reduce-scatter", "allgather", "broadcast", "reduce", "alltoall"])
+def test_the_other_collectives_of_mpi_give_what_the_pattern_expects(tmp_path, collective, ranks):
+    root = ["--root", "1"] if collective in ("broadcast", "reduce") else []
+    done = bench(
+        ranks, "--backends", "native,mpi", "--dtypes", "float32,bfloat16,float16,int8", "--sizes", "12,100K",
+        "--in-place", "both", "--iterations", "2", "--format", "json", *root, collective=collective, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    cases = [json.loads(line) for line in done.stdout.splitlines()][1:-1]
+    mpi = [case for case in cases if case["backend"] == "mpi"]
+    assert len(mpi) == 16
+    for case in cases:
+        reason = ""
+        if case["backend"] == "mpi" and collective in ("reduce", "reduce-scatter") and "float16" in case["dtype"]:
+            reason = "MPI has no such type"
+        elif case["backend"] == "mpi" and collective == "reduce-scatter" and case["in_place"]:
+            reason = "MPI's reduce-scatter in place leaves each rank's result in the first block, not in its own"
+        assert (case["reason"], case["status"]) == (reason, "skipped" if reason else "ok")
+        assert case["wrong"] == (None if reason else 0)
+        copied = case["backend"] == "mpi" and collective == "broadcast" and not case["in_place"]
+        assert any("a copy" in warning for warning in case["warnings"]) == copied
+
+
+@pytest.mark.parametrize("collective", ["reduce", "reduce-scatter"])
+def test_mpi_averages(tmp_path, collective):
+    done = bench(
+        3, "--backends", "mpi", "--op", "avg", "--dtypes", "float64,float32,int32", "--sizes", "100K", "--in-place",
+        "both", "--iterations", "2", "--format", "json", collective=collective, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    cases = [json.loads(line) for line in done.stdout.splitlines()][1:-1]
+    assert {case["wrong"] for case in cases if case["status"] == "ok"} == {0}
+    assert sum(case["status"] == "ok" for case in cases) == (6 if collective == "reduce" else 3)
 
 
 def test_a_world_of_another_size_is_a_usage_error_said_once(tmp_path):

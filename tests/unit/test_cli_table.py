@@ -55,7 +55,7 @@ def shown(terminal, groups=GROUPS, progress=True):
         sink.begin_group(len(group))
         for row in group:
             contender = Contender(row.backend, row.algorithm, "", 2, lambda size, itemsize: None)
-            sink.begin_row(Row(contender, "float32", "sum", False, "ordinary", "cpu", row.count))
+            sink.begin_row(Row("allreduce", contender, "float32", "sum", 0, False, "ordinary", "cpu", 2, row.count))
             sink.add(row)
         sink.end_group()
     sink.end(END)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from pycomm.backends import Contender
+from pycomm.measure.contents import Case, make_contents
 from pycomm.measure.loop import FEWEST_SAMPLES, FEWEST_TO_STOP_EARLY, MOST_SAMPLES, Policy, Timing, measure
-from pycomm.measure.pattern import make_pattern
+from pycomm.measure.pattern import PERIODS
 from pycomm.measure.pythonloop import time_loop
 from pycomm.measure.record import CaseRecord
 from pycomm.measure.row import complete
@@ -217,6 +218,25 @@ def test_rates_are_those_of_the_definitions():
     assert (case.iterations, case.loop.batch, case.loop.language) == (8, 1, "c++")
 
 
+@pytest.mark.parametrize(
+    ("command", "busbw_Bps"),
+    [
+        # 2 GB/s on 4 ranks: × 2 × 3/4, × 3/4 or × 1 (nccl-tests, doc/PERFORMANCE.md).
+        ("allreduce", 3e9),
+        ("reduce-scatter", 1.5e9),
+        ("allgather", 1.5e9),
+        ("alltoall", 1.5e9),
+        ("broadcast", 2e9),
+        ("reduce", 2e9),
+    ],
+)
+def test_busbw_has_the_factor_of_its_collective(command, busbw_Bps):
+    timing = Timing(np.full((8, 4), 2e-3), 1)
+    case = complete(replace(BLANK, benchmark=command), timing, Policy(), SURROUNDINGS, "c++")
+    assert case.algbw_Bps == pytest.approx(2e9)
+    assert case.busbw_Bps == pytest.approx(busbw_Bps)
+
+
 def test_servers_do_not_count_in_busbw():
     case = complete(replace(BLANK, workers=2), Timing(np.full((8, 4), 2e-3), 1), Policy(), SURROUNDINGS, "c++")
     assert case.busbw_Bps == pytest.approx(2e9)  # × 2 × 1 / 2
@@ -256,12 +276,13 @@ def test_ranks_that_outnumber_cores_are_warned_of_by_host():
 class Allreduce:
     """A single rank's all-reduce that can be told to go wrong."""
 
-    def __init__(self, buffers, expected, mistake=lambda out, buffers: None):
-        self.buffers, self.expected, self.mistake = buffers, expected, mistake
+    def __init__(self, buffers, contents, mistake=lambda out, buffers: None):
+        self.buffers, self.contents, self.mistake = buffers, contents, mistake
 
     def __call__(self):
         out = self.buffers.receive.inner
-        out[:] = np.resize(self.expected, out.size)
+        (expected,) = self.contents.after
+        out[:] = np.resize(expected.period, out.size)
         self.mistake(out, self.buffers)
 
 
@@ -281,45 +302,45 @@ def first_changed(array, by=1):
     ],
 )
 def test_wrong_elements_are_counted_with_those_outside_the_result(dtype, in_place, mistake, wrong):
-    pattern = make_pattern(dtype, "sum", 4, 1)
-    buffers = allocate_buffers(1000, dtype, in_place, allocate_ordinary)
-    assert count_wrong(Allreduce(buffers, pattern.expected, mistake), buffers, pattern) == wrong
+    buffers = allocate_buffers(1000, 1000, dtype, in_place, allocate_ordinary)
+    contents = make_contents(Case("allreduce", dtype, "sum", 4, 1000), 1, PERIODS[0], in_place)
+    assert count_wrong(Allreduce(buffers, contents, mistake), buffers, contents) == wrong
 
 
 def test_a_changed_input_is_wrong():
-    pattern = make_pattern("float32", "sum", 4, 1)
-    buffers = allocate_buffers(1000, "float32", False, allocate_ordinary)
-    change = Allreduce(buffers, pattern.expected, lambda out, buffers: first_changed(buffers.send.inner))
-    assert count_wrong(change, buffers, pattern) == 1
+    contents = make_contents(Case("allreduce", "float32", "sum", 4, 1000), 1, PERIODS[0], False)
+    buffers = allocate_buffers(1000, 1000, "float32", False, allocate_ordinary)
+    change = Allreduce(buffers, contents, lambda out, buffers: first_changed(buffers.send.inner))
+    assert count_wrong(change, buffers, contents) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "uint8"])
 def test_a_result_that_was_never_written_is_wrong_everywhere(dtype):
-    pattern = make_pattern(dtype, "max", 4, 1)
-    buffers = allocate_buffers(777, dtype, False, allocate_ordinary)
+    contents = make_contents(Case("allreduce", dtype, "max", 4, 777), 1, PERIODS[0], False)
+    buffers = allocate_buffers(777, 777, dtype, False, allocate_ordinary)
     for _ in range(2):  # also when the right result of an earlier row lies there
-        Allreduce(buffers, pattern.expected)()
-        assert count_wrong(lambda: None, buffers, pattern) == 777
+        Allreduce(buffers, contents)()
+        assert count_wrong(lambda: None, buffers, contents) == 777
 
 
 def test_buffers_begin_on_a_cache_line_and_are_as_long_as_asked():
     for count in (0, 1, 5, 4097):
         for dtype in ("int8", "float64", "bfloat16"):
-            buffers = allocate_buffers(count, dtype, False, allocate_ordinary)
+            buffers = allocate_buffers(count, count, dtype, False, allocate_ordinary)
             assert buffers.send.inner.size == buffers.receive.inner.size == count
             assert buffers.receive.inner.ctypes.data % 64 == 0 or count == 0
             assert not np.shares_memory(buffers.send.whole, buffers.receive.whole)
 
 
 def test_in_place_there_is_one_buffer():
-    buffers = allocate_buffers(10, "float32", True, allocate_ordinary)
+    buffers = allocate_buffers(10, 10, "float32", True, allocate_ordinary)
     assert buffers.in_place
     assert buffers.send is buffers.receive
 
 
 @pytest.mark.parametrize(("op", "value"), [("sum", 0), ("avg", 0), ("prod", 1)])
 def test_in_place_the_timed_contents_stay_what_they_are(op, value):
-    buffers = allocate_buffers(10, "float32", True, allocate_ordinary)
+    buffers = allocate_buffers(10, 10, "float32", True, allocate_ordinary)
     settle(buffers, op)
     assert np.all(buffers.receive.inner == value)
 
@@ -328,6 +349,8 @@ def test_the_period_of_a_row_divides_no_chunk_or_segment():
     # 16 chunks of 65521 × 16 elements: the first prime would divide them.
     assert pattern_period(65521 * 16 * 4, 4, 4) == 65519
     assert pattern_period(10556587, 4, 4) == 65521
+    # Blocks of 65521 elements, which are not rounded to cache lines.
+    assert pattern_period(65521 * 3, 1, 3) == 65519
 
 
 def test_a_contender_is_written_as_on_the_command_line():

@@ -69,7 +69,7 @@ END = EndRecord("done", 0, {"ok": 1, "skipped": 1})
 FIELDS = (
     *("benchmark", "backend", "algorithm", "options", "transport", "device", "dtype", "op", "in_place", "buffers"),
     *("ranks", "workers", "hosts", "link", "bytes", "count", "iterations", "warmup", "loop", "time_s", "host_time_s"),
-    *("algbw_Bps", "busbw_Bps", "wire_bytes_busiest_rank", "wrong", "status", "reason", "warnings"),
+    *("algbw_Bps", "busbw_Bps", "wire_bytes_busiest_rank", "wrong", "status", "reason", "warnings", "root"),
 )
 
 
