@@ -53,7 +53,7 @@ def test_commands_of_the_document_succeed_and_print_what_it_shows(name, tmp_path
                 command,
                 shell=True,
                 cwd=tmp_path,
-                env={**os.environ, "PATH": PATH},
+                env={**os.environ, "PATH": PATH, "PYCOMM_TUNING": str(tmp_path / "tuning.json")},
                 capture_output=True,
                 text=True,
                 timeout=300,
