@@ -1,11 +1,16 @@
-"""NCCL, through CuPy: one communicator a rank. It moves arrays of GPUs only."""
+"""NCCL, through CuPy: one communicator a rank, kept from row to row. It moves arrays of GPUs only.
+
+CuPy's ``cupy.cuda.nccl`` lets go of the interpreter's lock in every call, so ranks that are threads wait for each other
+side by side. It imports where NCCL is missing, and says so in ``available``.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,7 +24,9 @@ from pycomm.backends.protocol import (
 )
 from pycomm.communicator import Communicator
 from pycomm.cuda.interface import device_array
-from pycomm.cuda.probe import missing_for_arrays
+from pycomm.cuda.memory import device_stream
+from pycomm.cuda.placement import device_of, sharing_warnings
+from pycomm.cuda.probe import cuda_module, missing_for_arrays
 from pycomm.errors import Unavailable
 from pycomm.world import World
 
@@ -34,9 +41,12 @@ _MULTI_RANK_FROM: Final = 23000  # 2.30
 def nccl_module() -> Any:
     """``cupy.cuda.nccl``. Raises Unavailable if CuPy has none."""
     try:
-        return importlib.import_module("cupy.cuda.nccl")
+        module = importlib.import_module("cupy.cuda.nccl")
     except ImportError as error:
         raise Unavailable(f"CuPy has no NCCL ({error}): pip install 'pycomm[cuda]'") from None
+    if not module.available:
+        raise Unavailable("CuPy does not find NCCL (libnccl.so.2): pip install 'pycomm[cuda]'")
+    return module
 
 
 class Nccl:
@@ -45,7 +55,7 @@ class Nccl:
     name = "nccl"
 
     def missing(self, comm: Communicator, device: str) -> str:
-        """Without a GPU, everything."""
+        """Without a GPU, CuPy or NCCL, everything."""
         if device != "cuda":
             return "NCCL moves arrays of GPUs only: --device cuda"
         if reason := missing_for_arrays():
@@ -69,44 +79,61 @@ class Nccl:
         return [Contender(self.name, LIBRARY, "", ranks, unknown_wire_bytes)]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
-        """The call of that name on the current stream, then a wait for it. All ranks call it together."""
-        import cupy
-
+        """The call of that name on a stream of the rank's own. All ranks call it together."""
+        if request.op == "avg" and "float" in request.dtype and comm.ranks & (comm.ranks - 1):
+            raise Unavailable(
+                f"NCCL's avg multiplies by 1/{comm.ranks} before it sums, which rounds otherwise than a division after "
+                f"the sum: it can be verified for 2, 4, 8, … ranks only"
+            )
+        nccl, device = nccl_module(), device_of(comm)
+        communicator, sharing = _join_once(comm, nccl, device)
         where = f"rank {comm.rank} of {comm.ranks}: {request.collective}"
         send = device_array(request.send, f"{where}: send")
         receive = device_array(request.receive, f"{where}: receive")
-        nccl = nccl_module()
-        communicator = join_nccl(nccl, comm.world, device_uuid(cupy))
-        stream = cupy.cuda.Stream(non_blocking=True)
-        call = nccl_call(nccl, communicator, comm, request, send.address, receive.address, stream.ptr)
+        stream = device_stream(comm, device)
+        call = nccl_call(nccl, communicator, comm, request, send.address, receive.address)
+        in_group = comm.transport == "threads"
+
+        def enqueue(handle: int) -> None:
+            if in_group:
+                nccl.groupStart()
+            call(handle)
+            if in_group:
+                nccl.groupEnd()
 
         def run() -> None:
-            call()
+            enqueue(stream.__cuda_stream__()[1])
             stream.synchronize()
 
-        return Prepared(run)
+        def on_stream(samples: int, batch: int, graph: bool, before: Any) -> Any:
+            module: Any = cuda_module()
+            return module.time_calls(
+                device=device, call=enqueue, samples=samples, batch=batch, graph=graph, before=before
+            )
+
+        return Prepared(run, warnings=sharing_warnings(comm, sharing), on_stream=on_stream)
 
 
 def nccl_call(
-    nccl: Any, communicator: Any, comm: Communicator, request: Request, send: int, receive: int, stream: int
-) -> Callable[[], object]:
-    """NCCL's call for a request whose arrays lie at these addresses."""
+    nccl: Any, communicator: Any, comm: Communicator, request: Request, send: int, receive: int
+) -> Callable[[int], object]:
+    """NCCL's call for a request whose arrays lie at these addresses: it takes the handle of a stream."""
     count, dtype, root = request.count, _TYPES[request.dtype], request.root
     op = _OPS[request.op or "sum"]
     bytes = count * (2 if request.dtype == "bfloat16" else np.dtype(request.dtype).itemsize)
     own = comm.rank * bytes if request.in_place else 0  # in place the smaller buffer is this rank's block of the larger
     if request.collective == "reduce_scatter":
-        return lambda: communicator.reduceScatter(send, receive + own, count, dtype, op, stream)
+        return lambda stream: communicator.reduceScatter(send, receive + own, count, dtype, op, stream)
     if request.collective == "allgather":
-        return lambda: communicator.allGather(send + own, receive, count, dtype, stream)
+        return lambda stream: communicator.allGather(send + own, receive, count, dtype, stream)
     if request.collective == "broadcast":
-        return lambda: communicator.broadcast(send, receive, count, dtype, root, stream)
+        return lambda stream: communicator.broadcast(send, receive, count, dtype, root, stream)
     if request.collective == "reduce":
-        return lambda: communicator.reduce(send, receive, count, dtype, op, root, stream)
+        return lambda stream: communicator.reduce(send, receive, count, dtype, op, root, stream)
     if request.collective == "allreduce":
-        return lambda: communicator.allReduce(send, receive, count, dtype, op, stream)
+        return lambda stream: communicator.allReduce(send, receive, count, dtype, op, stream)
 
-    def exchange() -> None:  # CuPy has no all-to-all; NCCL's guide makes one of sends and receives in a group
+    def exchange(stream: int) -> None:  # CuPy has no all-to-all; NCCL's guide makes one of sends and receives in a group
         nccl.groupStart()
         for peer in range(comm.ranks):
             communicator.send(send + peer * bytes, count, dtype, peer, stream)
@@ -116,17 +143,25 @@ def nccl_call(
     return exchange
 
 
-def device_uuid(cupy: Any) -> str:
-    """What tells the current device from every other, also across processes."""
-    found: Any = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["uuid"]
-    return bytes(found).hex()
+_joined: WeakKeyDictionary[Communicator, tuple[Any, int]] = WeakKeyDictionary()
+
+
+def _join_once(comm: Communicator, nccl: Any, device: int) -> tuple[Any, int]:
+    """This rank's communicator, the same for every row, and how many ranks are on its device."""
+    if comm not in _joined:
+        runtime = importlib.import_module("cupy.cuda.runtime")
+        runtime.setDevice(device)  # NCCL takes the current device for the communicator's
+        uuid = cast(Any, cuda_module()).devices()[device]["uuid"].hex()
+        communicator = join_nccl(nccl, comm.world, uuid)
+        _joined[comm] = communicator, comm.world.allgather(uuid).count(uuid)
+    return _joined[comm]
 
 
 def join_nccl(nccl: Any, world: World, uuid: str) -> Any:
     """This rank's ``NcclCommunicator``; all ranks call it together.
 
     Every rank says first whether it can take part, and rank 0's id follows only if all can: a rank that fails, rank 0
-    too, leaves nobody waiting in NCCL.
+    too, leaves nobody waiting in NCCL. `uuid` tells the rank's device from every other, also across processes.
 
     Raises Unavailable on every rank, with the reason and the rank it comes from.
     """
@@ -145,7 +180,6 @@ def join_nccl(nccl: Any, world: World, uuid: str) -> Any:
     if refusal := sharing_refusal(uuids, min(each for _, each, _ in found)):
         raise Unavailable(refusal)
     identifier = world.broadcast(identifier)
-    # CuPy lets go of the interpreter's lock here, so ranks that are threads wait for each other side by side.
     return nccl.NcclCommunicator(world.ranks, identifier, world.rank)
 
 

@@ -1,7 +1,11 @@
 """How ranks join NCCL, with a fake of cupy.cuda.nccl and ranks as threads: nobody is left waiting."""
 
+import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -127,9 +131,9 @@ def test_each_collective_is_the_call_of_nccl_with_its_arguments_in_order(
     nccl, comm = RecordingNccl(), SimpleNamespace(rank=1, ranks=3)
     op = "avg" if collective in ("allreduce", "reduce_scatter", "reduce") else ""
     request = Request(collective, "library", op, 2, "float32", 10, in_place)
-    call = nccl_call(nccl, nccl, comm, request, 1000, 1000 if in_place else 2000, STREAM)  # type: ignore[arg-type]
+    call = nccl_call(nccl, nccl, comm, request, 1000, 1000 if in_place else 2000)  # type: ignore[arg-type]
     assert nccl.calls == []
-    call()
+    call(STREAM)
     assert nccl.calls == calls
 
 
@@ -137,3 +141,128 @@ def test_an_all_to_all_in_place_is_said_to_be_missing() -> None:
     request = Request("alltoall", "library", "", 0, "float32", 10, True)
     assert BACKEND.unsupported(request) == "NCCL has no all-to-all in place"
     assert BACKEND.unsupported(replace(request, in_place=False)) == ""
+
+
+class StandIn:
+    """``cupy.cuda.nccl`` with an all-reduce of its own: pycomm's two-shot kernel on the emulated GPUs."""
+
+    available = True
+    ID = tuple(range(128))
+
+    def __init__(self, module: Any, ranks: int) -> None:
+        self.module = module
+        self.barrier = threading.Barrier(ranks, timeout=60)
+        self.arenas: dict[int, int] = {}
+        self.joined: list[int] = []
+        self.groups = threading.local()
+        self.calls_outside_a_group = 0
+
+    def get_version(self) -> int:
+        return 23004
+
+    def get_unique_id(self) -> Any:
+        return self.ID
+
+    def groupStart(self) -> None:
+        self.groups.open = True
+
+    def groupEnd(self) -> None:
+        self.groups.open = False
+
+    def NcclCommunicator(self, ranks: int, identifier: Any, rank: int) -> Any:
+        assert identifier == self.ID
+        self.joined.append(rank)
+        return StandInCommunicator(self, ranks, rank)
+
+
+# nccl.h: ncclDataType_t and ncclRedOp_t.
+NCCL_TYPES = {0: "int8", 1: "uint8", 2: "int32", 4: "int64", 6: "float16", 7: "float32", 8: "float64", 9: "bfloat16"}
+NCCL_OPS = ("sum", "prod", "max", "min", "avg")
+
+
+class StandInCommunicator:
+    def __init__(self, nccl: StandIn, ranks: int, rank: int) -> None:
+        self.nccl, self.ranks, self.rank = nccl, ranks, rank
+        self.operations: dict[Any, Any] = {}
+
+    def allReduce(self, send: int, receive: int, count: int, dtype: int, op: int, stream: int) -> None:
+        self.nccl.calls_outside_a_group += not getattr(self.nccl.groups, "open", False)
+        key = (count, dtype, op)
+        if key not in self.operations:
+            made = self.nccl.module.ShotOperation(
+                device=0, hops=2, ranks=self.ranks, rank=self.rank, dtype=NCCL_TYPES[dtype], op=NCCL_OPS[op],
+                count=count, patience_s=60, sharing=self.ranks,
+            )  # fmt: skip
+            self.nccl.arenas[self.rank] = made.arena.address
+            self.nccl.barrier.wait()
+            made.connect([self.nccl.arenas[rank] for rank in range(self.ranks)])
+            self.nccl.barrier.wait()
+            self.operations[key] = made
+        self.operations[key].launch(send, receive, stream)
+
+
+@pytest.fixture
+def cupy(emulated_gpus: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[int], StandIn]:
+    """Puts a stand-in for CuPy on one emulated GPU; gives the one for its nccl module."""
+    monkeypatch.setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1")
+    monkeypatch.delenv("NCCL_NVLS_ENABLE", raising=False)
+
+    def install(ranks: int) -> StandIn:
+        nccl = StandIn(emulated_gpus(1), ranks)
+        package = ModuleType("cupy")
+        package.__spec__ = ModuleSpec("cupy", None)
+        runtime = ModuleType("cupy.cuda.runtime")
+        runtime.setDevice = lambda device: None  # type: ignore[attr-defined]
+        for name, module in (("", package), (".cuda", ModuleType("c")), (".cuda.runtime", runtime)):
+            monkeypatch.setitem(sys.modules, f"cupy{name}", module)
+        monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", nccl)
+        return nccl
+
+    return install
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_rows_of_nccl_are_verified_and_timed_by_both_clocks(ranks: int, cupy: Any, bench: Any) -> None:
+    nccl = cupy(ranks)
+    options = ("--in-place", "both", "--dtypes", "float32,bfloat16", "--op", "avg", "--graph")
+    cases = bench("--ranks", str(ranks), "--backends", "nccl", "--sizes", "16,100", *options)
+    assert len(cases) == 8
+    for case in cases:
+        assert (case.status, case.wrong, case.algorithm) == ("ok", 0, "library"), case
+        assert case.loop.clock == "events"
+        assert case.host_time_s is not None
+    assert sorted(nccl.joined) == list(range(ranks))  # once a rank, whatever the number of rows
+    assert nccl.calls_outside_a_group == 0
+
+
+def test_nccl_stands_beside_ours_in_one_sweep(cupy: Any, bench: Any) -> None:
+    cupy(2)
+    cases = bench("--ranks", "2", "--backends", "native,nccl", "--algorithms", "one-shot", "--sizes", "64")
+    assert [(case.backend, case.status) for case in cases] == [("native", "ok"), ("nccl", "ok")]
+
+
+def test_an_average_that_cannot_be_verified_is_skipped(cupy: Any, bench: Any) -> None:
+    cupy(3)
+    given = ("--ranks", "3", "--backends", "nccl", "--sizes", "48", "--op", "avg", "--dtypes", "float32,int32")
+    floating, whole = bench(*given)
+    assert (floating.status, whole.status) == ("skipped", "ok")
+    assert "multiplies by 1/3 before it sums" in floating.reason
+
+
+def test_a_cupy_without_nccl_is_the_reason(cupy: Any, bench: Any) -> None:
+    cupy(2).available = False
+    (case,) = bench("--ranks", "2", "--backends", "nccl", "--sizes", "48")
+    assert (case.status, case.reason) == (
+        "skipped",
+        "CuPy does not find NCCL (libnccl.so.2): pip install 'pycomm[cuda]'",
+    )
+
+
+def test_ranks_on_one_gpu_are_skipped_where_nccl_refuses_them(
+    cupy: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cupy(2)
+    monkeypatch.delenv("NCCL_MULTI_RANK_GPU_ENABLE")
+    (case,) = bench("--ranks", "2", "--backends", "nccl", "--sizes", "48")
+    assert case.status == "skipped"
+    assert "ranks 0 and 1 share a GPU: NCCL asks for NCCL_MULTI_RANK_GPU_ENABLE=1" in case.reason
