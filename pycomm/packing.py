@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pycomm import _core
+from pycomm.cuda.packing import DevicePacking, dtype_of, is_on_device
 from pycomm.errors import UsageError
 
 Array = npt.NDArray[np.generic]
@@ -19,6 +21,9 @@ class GradientPacker:
 
     The tensors have one type, and the buffer has one: theirs, or a narrower or wider one to send. No tensor is
     split, and they lie in the order given.
+
+    Arrays are NumPy's, or lie on one GPU and have the CUDA array interface (CuPy, torch and numba have it): then the
+    packing kernels do the same on a stream, and give the same bits.
 
     shapes: the shape of each tensor, a tuple of ints (or one int).
     dtype: the tensors' type: float64, float32, float16, bfloat16 (ml_dtypes), int64, int32, int8 or uint8.
@@ -53,22 +58,24 @@ class GradientPacker:
         if alignment_bytes is not None and (type(alignment_bytes) is not int or alignment_bytes < 1):
             raise UsageError(f"packing: alignment: found {alignment_bytes!r} bytes, wanted a power of two")
         self._plan = _core.PackPlan(self.shapes, self.dtype, self.buffer_dtype, alignment_bytes or 0)
+        self._on_device: DevicePacking | None = None
 
     @classmethod
     def like(
         cls,
-        tensors: Sequence[Array],
+        tensors: Sequence[Any],
         *,
         buffer_dtype: npt.DTypeLike | None = None,
         alignment_bytes: int | None = None,
     ) -> GradientPacker:
-        """A packer for tensors with these shapes. Raises UsageError if there are none or their types differ."""
+        """A packer for tensors with these shapes, in either place. Raises UsageError for none or different types."""
         if not tensors:
             raise UsageError("packing: found no tensor, wanted at least 1")
-        first = tensors[0].dtype
+        first = dtype_of(tensors[0], "packing: tensor 0")
         for index, tensor in enumerate(tensors):
-            if tensor.dtype != first:
-                raise UsageError(f"packing: tensor {index}: found {tensor.dtype}, wanted {first} as tensor 0")
+            dtype = dtype_of(tensor, f"packing: tensor {index}")
+            if dtype != first:
+                raise UsageError(f"packing: tensor {index}: found {dtype}, wanted {first} as tensor 0")
         shapes = [tensor.shape for tensor in tensors]
         return cls(shapes, first, buffer_dtype=buffer_dtype, alignment_bytes=alignment_bytes)
 
@@ -87,25 +94,56 @@ class GradientPacker:
         """The element of the buffer at which each tensor begins."""
         return tuple(self._plan.offsets)
 
-    def pack(self, tensors: Sequence[Array], buffer: Array | None = None, *, factor: float = 1.0) -> Array:
+    def pack(self, tensors: Sequence[Any], buffer: Any = None, *, factor: float = 1.0, stream: Any = None) -> Any:
         """Writes tensors × factor into the buffer, zeros into the gaps, and returns it.
 
         buffer: one dimension, `count` elements of `buffer_dtype`, contiguous (`comm.empty` gives one in shared
-            memory); a new one by default. It must not overlap a tensor.
+            memory); a new one by default, on a GPU a ``pycomm.cuda.DeviceBuffer``. It must not overlap a tensor.
         factor: 1 / workers turns a later sum into a mean. The product is computed in float32 (float64 if either
             type is) and rounded once to the buffer's type. Integers take 1 only.
+        stream: for arrays on a GPU, an object with ``__cuda_stream__`` on which it is done after the call returned;
+            None for the default stream.
 
-        Raises UsageError, naming the tensor, for another number, type or shape, or an array that is not contiguous.
+        Raises UsageError, naming the tensor, for another number, type or shape, an array that is not contiguous, or
+        arrays some of which are on a GPU and some not. Unavailable, for arrays on a GPU where this build has none.
         Cost: each element is read once and written once; the GIL is released.
         """
+        number = _factor_of(factor)
+        if self._on_gpu(tensors, buffer, stream):
+            return self._device().pack(tensors, buffer, number, stream)
         if buffer is None:
             buffer = np.empty(self.count, self.buffer_dtype)
-        self._plan.pack(buffer, tensors, _factor_of(factor))
+        self._plan.pack(buffer, tensors, number)
         return buffer
 
-    def unpack(self, buffer: Array, tensors: Sequence[Array], *, factor: float = 1.0) -> None:
+    def unpack(self, buffer: Any, tensors: Sequence[Any], *, factor: float = 1.0, stream: Any = None) -> None:
         """Writes the buffer × factor into the tensors; the reverse of `pack`, with the same checks and cost."""
-        self._plan.unpack(buffer, tensors, _factor_of(factor))
+        number = _factor_of(factor)
+        if self._on_gpu(tensors, buffer, stream):
+            self._device().unpack(buffer, tensors, number, stream)
+        else:
+            self._plan.unpack(buffer, tensors, number)
+
+    def _device(self) -> DevicePacking:
+        if self._on_device is None:
+            self._on_device = DevicePacking(self.shapes, self.offsets, self.count, self.dtype, self.buffer_dtype)
+        return self._on_device
+
+    @staticmethod
+    def _on_gpu(tensors: Sequence[Any], buffer: Any, stream: Any) -> bool:
+        """Whether the arrays are on a GPU. Raises UsageError where some are and some aren't."""
+        named = {f"tensor {index}": tensor for index, tensor in enumerate(tensors)}
+        if buffer is not None:
+            named["the buffer"] = buffer
+        places = {name: is_on_device(array) for name, array in named.items()}
+        on_gpu = any(places.values())
+        if on_gpu and not all(places.values()):
+            there = next(name for name, on in places.items() if on)
+            here = next(name for name, on in places.items() if not on)
+            raise UsageError(f"packing: {there} is on a GPU and {here} is not: wanted all arrays in one place")
+        if stream is not None and not on_gpu:
+            raise UsageError("packing: stream: found one, wanted none for arrays in host memory")
+        return on_gpu
 
 
 def _shape_of(shape: Sequence[int] | int) -> tuple[int, ...]:

@@ -144,6 +144,9 @@ void register_devices(py::module_& module) {
                              py::arg("processors") = each.processors, py::arg("memory_bytes") = each.memory_bytes));
     return result;
   });
+  module.def(
+      "device_of", [](std::uintptr_t address) { return device_of(reinterpret_cast<const void*>(address)); },
+      py::arg("address"));
   module.def("enable_peer_access", &enable_peer_access, py::arg("device"), py::arg("peer"));
   // Local to the module: pycomm._cuda_emulated has classes of the same names.
   py::class_<DeviceStream>(module, "DeviceStream", py::module_local())
@@ -199,11 +202,13 @@ void register_operations(py::module_& module) {
       .def("pack",
            [](DevicePacker& packer, std::uintptr_t buffer, const std::vector<std::uintptr_t>& tensors, double factor,
               std::uintptr_t stream) {
+             const py::gil_scoped_release release;
              packer.pack(reinterpret_cast<void*>(buffer), tensors, factor, stream_from(stream));
            })
       .def("unpack",
            [](DevicePacker& packer, std::uintptr_t buffer, const std::vector<std::uintptr_t>& tensors, double factor,
               std::uintptr_t stream) {
+             const py::gil_scoped_release release;
              packer.unpack(reinterpret_cast<void*>(buffer), tensors, factor, stream_from(stream));
            })
       .def("time", [](DevicePacker& packer, int device, std::uintptr_t buffer,

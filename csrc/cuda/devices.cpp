@@ -39,6 +39,14 @@ std::vector<DeviceInfo> list_devices() {
   return devices;
 }
 
+int device_of(const void* address) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, address), "cudaPointerGetAttributes");
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
+    throw UsageError("an array is said to be on a GPU and lies in host memory");
+  return attributes.device;
+}
+
 DeviceMemory::DeviceMemory(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
   const OnDevice on(device);
   void* data = nullptr;

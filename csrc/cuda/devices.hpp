@@ -22,6 +22,9 @@ std::string missing_device();
 // Raises DeviceError if there is none.
 std::vector<DeviceInfo> list_devices();
 
+// The device whose memory lies there. Raises UsageError for host memory.
+int device_of(const void* address);
+
 // Memory of one device, released with the object. Raises DeviceError.
 class DeviceMemory {
  public:

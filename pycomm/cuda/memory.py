@@ -20,11 +20,12 @@ class DeviceBuffer:
         self.dtype = dtype
         self.count = count
         self.first = first
+        self.shape = (count,)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         address = self.memory.address + self.first * self.dtype.itemsize
-        return {"shape": (self.count,), "typestr": self.dtype.str, "data": (address, False), "version": 3}
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (address, False), "version": 3}
 
 
 def write_bytes(memory: Any, array: npt.NDArray[Any]) -> None:

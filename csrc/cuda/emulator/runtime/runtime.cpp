@@ -135,12 +135,15 @@ bool busy(World& world, int device) {
   return !world.machine.idle(device);
 }
 
-bool on_device(const World& world, const void* place) {
+// The device whose memory lies there; -1: it is the host's.
+int owner_of(const World& world, const void* place) {
   const auto next = world.allocations.upper_bound(reinterpret_cast<std::uintptr_t>(place));
-  if (next == world.allocations.begin()) return false;
-  const auto found = std::prev(next);
-  return reinterpret_cast<std::uintptr_t>(place) < found->first + std::max<std::size_t>(found->second.bytes, 1);
+  if (next == world.allocations.begin()) return -1;
+  const auto& [begin, found] = *std::prev(next);
+  const std::uintptr_t end = begin + std::max<std::size_t>(found.bytes, 1);
+  return reinterpret_cast<std::uintptr_t>(place) < end ? found.device : -1;
 }
+bool on_device(const World& world, const void* place) { return owner_of(world, place) >= 0; }
 
 void move_bytes(World& world, void* to, const void* from, std::size_t bytes) {
   std::vector<char> between(bytes);
@@ -311,6 +314,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, cudaStream_t stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* place) {
+  return guarded([&](World& world) {
+    const int owner = owner_of(world, place);
+    *attributes = {owner < 0 ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice, owner};
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
   *handle = {};
