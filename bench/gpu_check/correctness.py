@@ -9,7 +9,7 @@ import numpy as np
 
 import pycomm
 from pycomm import _cuda
-from pycomm.cuda.collective import DeviceAllreduce
+from pycomm.cuda.collective import DeviceOperation
 
 ALGORITHMS = ["ring", "tree", "ps", "ps:servers=2", "mesh", "one-shot", "two-shot"]
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8"]
@@ -72,10 +72,10 @@ def run_case(comm: pycomm.Communicator, algorithm: str, name: str, op: str, coun
     shift = count % 3
     send = hold(0, contribution(comm.rank, count, name, op), shift)
     receive = send if in_place else hold(0, np.zeros(count, numpy_type(name)), shift)
-    operation = DeviceAllreduce(comm, send, receive, device=0, op=op, algorithm=algorithm)
+    operation = DeviceOperation(comm, send, receive, device=0, op=op, algorithm=algorithm)
     wrong = 0
     for _ in range(1 if in_place else 2):
-        address = [operation.send.address, operation.receive.address]
+        address = [operation.send_address, operation.receive_address]
         operation.native.time(*address, samples=1, batch=1, graph=False, before=comm.world.barrier)
         operation.check()
         wrong += int(np.count_nonzero(receive.read() != expected(comm.ranks, count, name, op)))

@@ -11,7 +11,7 @@ from correctness import ALGORITHMS, hold, numpy_type
 
 import pycomm
 from pycomm import _cuda
-from pycomm.cuda.collective import DeviceAllreduce
+from pycomm.cuda.collective import DeviceOperation
 from pycomm.cuda.copies import KINDS, MEMORIES, find_copies, measure_copies
 from pycomm.measure.record import to_line
 
@@ -48,9 +48,9 @@ def time_allreduce(comm: pycomm.Communicator, algorithm: str, size: int, graph: 
     count = size // 4
     send = hold(0, np.zeros(count, np.float32), 0)
     receive = hold(0, np.zeros(count, np.float32), 0)
-    operation = DeviceAllreduce(comm, send, receive, device=0, algorithm=algorithm)
+    operation = DeviceOperation(comm, send, receive, device=0, algorithm=algorithm)
     samples = SAMPLES if size < 1 << 26 else 7
-    address = [operation.send.address, operation.receive.address]
+    address = [operation.send_address, operation.receive_address]
     events, host = operation.native.time(*address, samples=samples, batch=1, graph=graph, before=comm.world.barrier)
     operation.check()
     comm.world.barrier()

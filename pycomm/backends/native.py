@@ -6,7 +6,7 @@ from pycomm.algorithms import AUTO, Algorithm, parse_algorithms, registry
 from pycomm.backends.protocol import Backend, Contender, Prepared, Request, unknown_wire_bytes
 from pycomm.buffers import checked_buffers
 from pycomm.communicator import Communicator
-from pycomm.cuda.collective import SHOTS, DeviceAllreduce
+from pycomm.cuda.collective import SHOTS, DeviceOperation
 from pycomm.cuda.memory import device_stream
 from pycomm.cuda.placement import device_of, missing_for_ranks
 from pycomm.operation import Operation
@@ -23,20 +23,18 @@ class Native:
         return "" if device == "cpu" else missing_for_ranks(comm)
 
     def unsupported(self, request: Request) -> str:
-        """Every type and op is there; on a GPU, of all-reduce alone."""
-        if request.device != "cpu" and request.collective != "allreduce":
-            return "pycomm runs only all-reduce on GPUs yet"
+        """Nothing: every collective, type and op."""
         return ""
 
     def contenders(self, collective: str, root: int, ranks: int, algorithms: list[str], device: str) -> list[Contender]:
         """One for each algorithm asked for; when none is, for every row of the registry that applies, and on a GPU for
         the kernels without a schedule."""
-        kernels = tuple(SHOTS) if device == "cuda" else ()
+        kernels = tuple(SHOTS) if device == "cuda" and collective == "allreduce" else ()
         chosen = [algorithm for text in algorithms for algorithm in parse_algorithms(text, kernels=kernels)]
         if not chosen:
             rows = [Algorithm(row.name) for row in registry() if collective in row.collectives]
             chosen = [algorithm for algorithm in rows if algorithm.applies(ranks, collective) is None]
-            chosen += [Algorithm(name) for name in kernels if collective == "allreduce"]
+            chosen += [Algorithm(name) for name in kernels]
         return [_contender(algorithm, collective, root, ranks) for algorithm in chosen]
 
     def prepare(self, comm: Communicator, request: Request) -> Prepared:
@@ -53,12 +51,14 @@ class Native:
 
 def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
     device = device_of(comm)
-    operation = DeviceAllreduce(
+    operation = DeviceOperation(
         comm,
         request.send,
         request.receive,
         device=device,
-        op=request.op,
+        collective=request.collective,
+        op=request.op or "sum",
+        root=request.root,
         algorithm=request.algorithm,
         count=request.count,
         dtype=request.dtype,

@@ -133,7 +133,7 @@ def nccl_call(
     if request.collective == "allreduce":
         return lambda stream: communicator.allReduce(send, receive, count, dtype, op, stream)
 
-    def exchange(stream: int) -> None:  # CuPy has no all-to-all; NCCL's guide makes one of sends and receives in a group
+    def exchange(stream: int) -> None:  # CuPy has no all-to-all; NCCL's guide makes one of sends and receives
         nccl.groupStart()
         for peer in range(comm.ranks):
             communicator.send(send + peer * bytes, count, dtype, peer, stream)

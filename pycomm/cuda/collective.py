@@ -1,11 +1,12 @@
-"""An all-reduce on GPU arrays, prepared once and launched many times."""
+"""A collective on GPU arrays, prepared once and launched many times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from pycomm.algorithms import AUTO, parse_algorithm
+from pycomm.algorithms import AUTO, parse_algorithm, registry
+from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import QUEUE_BYTES, Communicator
 from pycomm.cuda.interface import DeviceArray, device_array, is_default_stream, stream_handle
 from pycomm.cuda.placement import missing_for_ranks, sharing_warnings
@@ -23,21 +24,21 @@ _LATENCY_BYTES: Final = 450_000
 Nanoseconds = Any  # an array of int64
 
 
-class DeviceAllreduce:
-    """An all-reduce of GPU arrays by pycomm's kernels; made, and closed, by all ranks together.
+class DeviceOperation:
+    """A collective of GPU arrays by pycomm's kernels; made, and closed, by all ranks together.
 
     The ranks are processes of one host (memory is shared by CUDA IPC) or threads of one process. Ranks on one GPU are
     launched side by side, so each needs a stream of its own that is not a default stream.
 
     comm: the communicator that the ranks find each other by.
     device: the device number of this rank's arrays in this process.
-    send, receive: arrays with ``__cuda_array_interface__`` on it; one array: in place. On a dedicated server None, and
-        `count` elements of `dtype` instead.
-    algorithm: a registry name with options, ``"one-shot"``, ``"two-shot"``, or ``"auto"``: the one of these two, or of
-        the registry, that the model of docs/gpu.md finds fastest.
+    send, receive: arrays with ``__cuda_array_interface__`` on it. One array: in place, the larger buffer. On a
+        dedicated server None, and `count` elements of `dtype` instead.
+    collective: ``"allreduce"``, ``"reduce_scatter"``, ``"allgather"``, ``"broadcast"``, ``"reduce"`` or ``"alltoall"``.
+    algorithm: a registry name with options; for all-reduce also ``"one-shot"`` and ``"two-shot"``; or ``"auto"``.
 
     Raises Unavailable if there is no GPU, no path between two, or no room for its kernels to be resident together;
-    UsageError for arrays that do not fit; DeviceError if CUDA fails.
+    UsageError for arrays that do not fit; DeviceError if CUDA fails. What one rank raises, all do.
     """
 
     def __init__(
@@ -47,56 +48,90 @@ class DeviceAllreduce:
         receive: Any = None,
         *,
         device: int,
+        collective: str = "allreduce",
         op: str = "sum",
+        root: int = 0,
         algorithm: str = AUTO,
         count: int = 0,
         dtype: str = "float32",
     ) -> None:
         if reason := missing_for_ranks(comm):
             raise Unavailable(reason)
-        where = f"rank {comm.rank} of {comm.ranks}: allreduce"
-        if op not in OPS:
-            raise UsageError(f"{where}: op is {op!r}, needs one of {', '.join(OPS)}")
-        self.send = self.receive = DeviceArray(0, count, dtype, True, None)
-        self._where = where
+        self._where = f"rank {comm.rank} of {comm.ranks}: {collective}"
         self._comm = comm
+        self._collective = collective
+        self._op, self._root = op, root
         self._cuda: Any = cast(Any, cuda_module())
         self._keep = (send, receive)
+        self._count, self._dtype = count, dtype
+        self.send_address = self.receive_address = 0
+        self.native: Any = None
 
         def check_buffers() -> tuple[bytes, bool]:
-            if send is not None:
-                self.send, self.receive = checked_arrays(where, send, send if receive is None else receive)
-            return self._cuda.devices()[device]["uuid"], self.send.address == self.receive.address
+            if op not in OPS:
+                raise UsageError(f"{self._where}: op is {op!r}, needs one of {', '.join(OPS)}")
+            in_place = self._look_at(send, send if receive is None else receive)
+            return self._cuda.devices()[device]["uuid"], in_place
 
-        # A dedicated server does not know how its workers pass their buffers, and rank 0 is never one.
+        # A dedicated server does not know how its workers pass their buffers; rank 0, the root of all-reduce, is none.
         answers = comm.world.agree(check_buffers)
         uuids = [uuid for uuid, _ in answers]
         self._sharing = uuids.count(uuids[comm.rank])
-        self._in_place = answers[0][1]
-        self.algorithm = resolve_on_device(algorithm, comm.ranks, self.send.bytes)
+        self._in_place = answers[root][1]
+        self.algorithm = resolve_on_device(algorithm, comm.ranks, self._bytes, collective)
         self.warnings = sharing_warnings(comm, self._sharing)
-        self.native: Any = None
-        self._peers = self._connect(device, op)
+        self._peers = self._connect(device)
+
+    def _look_at(self, send: Any, receive: Any) -> bool:
+        """Check the arrays and take from them what the kernels need. Returns whether they are one."""
+        if send is None:
+            return False
+        facts, ranks, rank = COLLECTIVES[self._collective], self._comm.ranks, self._comm.rank
+        given, result = checked_arrays(self._where, send, receive)
+        in_place = given.address == result.address
+        whole = given.count if in_place or facts.sends_blocks or not facts.receives_blocks else result.count
+        if facts.in_blocks and whole % ranks:
+            raise UsageError(
+                f"{self._where}: the larger buffer has {whole} elements, needs a multiple of {ranks} ranks"
+            )
+        block = whole // ranks if facts.in_blocks else whole
+        counts = (whole, whole) if in_place else (facts.send_count(block, ranks), facts.receive_count(block, ranks))
+        if (given.count, result.count) != counts:
+            raise UsageError(
+                f"{self._where}: send and receive have {given.count} and {result.count} elements, need "
+                f"{counts[0]} and {counts[1]}"
+            )
+        self._count, self._dtype = whole, given.dtype
+        own = rank * block * (given.bytes // given.count if given.count else 0) if in_place and facts.in_blocks else 0
+        self.send_address = given.address + (0 if facts.sends_blocks else own)
+        self.receive_address = result.address + (0 if facts.receives_blocks else own)
+        return in_place
+
+    @property
+    def _bytes(self) -> int:
+        return DeviceArray(0, self._count, self._dtype, True, None).bytes
 
     @property
     def segments(self) -> int:
         """Messages that a chunk is cut into."""
         return 1 if self.algorithm in SHOTS else int(self.native.segments)
 
-    def _make(self, device: int, op: str) -> Any:
+    def _make(self, device: int) -> Any:
         comm, algorithm = self._comm, self.algorithm
         common = {
             "device": device,
             "ranks": comm.ranks,
             "rank": comm.rank,
-            "dtype": self.send.dtype,
-            "op": op,
-            "count": self.send.count,
+            "dtype": self._dtype,
+            "op": self._op,
+            "count": self._count,
             "patience_s": patience_of(comm.world),
             "sharing": self._sharing if comm.transport == "threads" else 1,
         }
         if algorithm in SHOTS:
-            if (needed := inbox_bytes(algorithm, comm.ranks, self.send.bytes)) > QUEUE_BYTES:
+            if self._collective != "allreduce":
+                raise UsageError(f"{self._where}: {algorithm} is an all-reduce")
+            if (needed := inbox_bytes(algorithm, comm.ranks, self._bytes)) > QUEUE_BYTES:
                 raise Unavailable(
                     f"{algorithm} keeps whole messages: {needed} bytes of inbox a rank, more than the {QUEUE_BYTES} "
                     f"that queues may have; {SHOTS[algorithm]} moves the same in parts"
@@ -106,24 +141,25 @@ class DeviceAllreduce:
         return self._cuda.EngineOperation(
             algorithm=chosen.name,
             options=dict(chosen.options),
-            collective="allreduce",
-            root=0,
+            collective=self._collective,
+            root=self._root,
             in_place=self._in_place,
             queue_bytes=QUEUE_BYTES,
             lanes=LANES,
             **common,
         )
 
-    def _connect(self, device: int, op: str) -> list[Any]:
+    def _connect(self, device: int) -> list[Any]:
         """Make every rank's operation and map its arena here. Returns what must live as long as the operation.
 
         Ends when all ranks are connected: whoever launched sooner would have a kernel wait for a rank whose allocations
         wait for all kernels of the device.
         """
-        comm, peers = self._comm, []
+        comm = self._comm
+        peers: list[Any] = []
 
         def make() -> tuple[Any, int]:
-            self.native = self._make(device, op)
+            self.native = self._make(device)
             arena = self.native.arena
             return arena.address if comm.transport == "threads" else arena.handle(), device
 
@@ -154,7 +190,7 @@ class DeviceAllreduce:
         handle = stream_handle(stream, f"{self._where}: stream")
         if self._sharing > 1 and is_default_stream(handle):
             raise UsageError(f"{self._where}: ranks that share a GPU need a stream each, not a default stream")
-        self.native.launch(self.send.address, self.receive.address, handle)
+        self.native.launch(self.send_address, self.receive_address, handle)
 
     def check(self) -> None:
         """After the stream was synchronised: raises TransportError, saying for what, if the kernel gave up waiting."""
@@ -172,7 +208,7 @@ class DeviceAllreduce:
         Raises TransportError if a peer was waited for in vain.
         """
         times: tuple[Nanoseconds, Nanoseconds] = self.native.time(
-            self.send.address, self.receive.address, samples=samples, batch=batch, graph=graph, before=before
+            self.send_address, self.receive_address, samples=samples, batch=batch, graph=graph, before=before
         )
         self.check()
         return times
@@ -189,14 +225,17 @@ def patience_of(world: World) -> float:
     return world.timeout
 
 
-def resolve_on_device(algorithm: str, ranks: int, size: int) -> str:
+def resolve_on_device(algorithm: str, ranks: int, size: int, collective: str = "allreduce") -> str:
     """What ``auto`` stands for; any other name as it is. `size` in bytes.
 
     One hop while the bytes it sends more than two hops do, (p − 1)(1 − 2/p) times the size and twice that in lines,
-    take no longer than a hop; then two, while their inbox may be had; then `direct`, the same in parts.
+    take no longer than a hop; then two, while their inbox may be had; then `direct`, the same in parts. Other
+    collectives have the registry's first.
     """
     if algorithm != AUTO:
         return algorithm
+    if collective != "allreduce":
+        return next(row.name for row in registry() if collective in row.collectives)
     more = 2 * size * (ranks - 1) * (ranks - 2) / ranks
     if more <= _LATENCY_BYTES and inbox_bytes("one-shot", ranks, size) <= QUEUE_BYTES:
         return "one-shot"
@@ -215,9 +254,7 @@ def checked_arrays(where: str, send: Any, receive: Any) -> tuple[DeviceArray, De
         raise UsageError(f"{where}: receive is read-only, needs a writable array")
     if result.dtype != given.dtype:
         raise UsageError(f"{where}: receive has dtype {result.dtype}, needs {given.dtype} as send has")
-    if result.count != given.count:
-        raise UsageError(f"{where}: receive has {result.count} elements, needs {given.count} as send has")
-    apart = abs(result.address - given.address)
-    if 0 < apart < given.bytes:
+    first, second = sorted((given, result), key=lambda array: array.address)
+    if first.address < second.address < first.address + first.bytes:
         raise UsageError(f"{where}: send and receive overlap in part, need to be one array or apart")
     return given, result

@@ -151,11 +151,11 @@ def emulated_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Callable[..., list[CaseRecord]]]:
-    """Runs ``pycomm bench allreduce --device cuda`` with these options on ranks as threads; gives the rows."""
+    """Runs ``pycomm bench COLLECTIVE --device cuda`` with these options on ranks as threads; gives the rows."""
 
-    def run(*options: str, status: int = 0) -> list[CaseRecord]:
+    def run(*options: str, status: int = 0, collective: str = "allreduce") -> list[CaseRecord]:
         out = tmp_path / "rows.jsonl"
-        command = ["bench", "allreduce", "--device", "cuda", "--transport", "threads", "--iterations", "5"]
+        command = ["bench", collective, "--device", "cuda", "--transport", "threads", "--iterations", "5"]
         command += ["--warmup", "1", "--quiet", "--out", str(out), "--force", *options]
         assert main(command) == status
         return list(pycomm.read_results(out).cases)

@@ -9,7 +9,7 @@ import pytest
 import pycomm
 from pycomm.algorithms import registry
 from pycomm.cli import main
-from pycomm.cuda.collective import SHOTS, DeviceAllreduce, resolve_on_device
+from pycomm.cuda.collective import SHOTS, DeviceOperation, resolve_on_device
 from pycomm.cuda.memory import DeviceBuffer, keep_memory
 from pycomm.cuda.placement import device_of
 from pycomm.errors import TransportError, Unavailable, UsageError
@@ -57,6 +57,21 @@ def test_options_hold_on_a_device_too(options: tuple[str, ...], emulated_gpus: E
         assert case.workers == (2 if "dedicated" in case.options else 3)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("collective", ["reduce-scatter", "allgather", "broadcast", "reduce", "alltoall"])
+def test_every_collective_runs_on_a_device(collective: str, ranks: int, emulated_gpus: Emulate, bench: Bench) -> None:
+    emulated_gpus(1, seed=ranks)
+    root = ("--root", "1") if collective in ("broadcast", "reduce") else ()
+    options = ("--ranks", str(ranks), "--sizes", "240", "--in-place", "both", *root)
+    cases = bench(*options, collective=collective)
+    assert {case.in_place for case in cases} == {False, True}
+    assert not {case.algorithm for case in cases} & set(SHOTS)
+    ran = [case for case in cases if case.status != "skipped"]
+    assert len(ran) >= len(cases) / 2
+    for case in ran:
+        assert (case.benchmark, case.status, case.wrong) == (collective, "ok", 0), case
+
+
 def test_times_are_by_events_and_by_the_hosts_clock(
     emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +83,7 @@ def test_times_are_by_events_and_by_the_hosts_clock(
         slower = 1 + self._comm.rank  # the time of an iteration is that of its slowest rank
         return np.full(samples, 4000 * batch * slower), np.full(samples, 9000 * batch * slower)
 
-    monkeypatch.setattr(DeviceAllreduce, "time", time)
+    monkeypatch.setattr(DeviceOperation, "time", time)
     (case,) = bench("--ranks", "2", "--sizes", "4000", "--algorithms", "two-shot")
     assert case.loop is not None
     assert (case.loop.language, case.loop.clock) == ("c++", "events")
@@ -107,8 +122,8 @@ def test_a_kernel_that_waits_in_vain_ends_the_run_and_names_whom(
     emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emulated_gpus(1)
-    launch = DeviceAllreduce.launch
-    monkeypatch.setattr(DeviceAllreduce, "launch", lambda self, stream: self._comm.rank == 1 or launch(self, stream))
+    launch = DeviceOperation.launch
+    monkeypatch.setattr(DeviceOperation, "launch", lambda self, stream: self._comm.rank == 1 or launch(self, stream))
     # 1 ms are a million switches of the emulator.
     monkeypatch.setattr("pycomm.cuda.collective.patience_of", lambda world: 0.001)
     (case,) = bench("--ranks", "2", "--sizes", "64", "--algorithms", "ring", status=1)
@@ -156,7 +171,7 @@ def _as_processes(comm: pycomm.Communicator) -> list[float]:
         memory = keep_memory(comm, name, 0, 400)
         memory.write(np.full(100, comm.rank + 1, np.float32))
         buffers.append(DeviceBuffer(memory, np.dtype(np.float32), 100))
-    operation = DeviceAllreduce(comm, *buffers, device=0, algorithm="ring")
+    operation = DeviceOperation(comm, *buffers, device=0, algorithm="ring")
     operation.time(1, 1)
     found = np.empty(100, np.float32)
     buffers[1].memory.read(found)
@@ -173,7 +188,7 @@ def _refused(comm: pycomm.Communicator) -> str:
     memory = keep_memory(comm, "send", 0, 400)
     dtype = np.dtype(np.float32 if comm.rank else np.uint16)
     with pytest.raises((UsageError, TransportError, Unavailable)) as error:
-        DeviceAllreduce(comm, DeviceBuffer(memory, dtype, 100), device=0)
+        DeviceOperation(comm, DeviceBuffer(memory, dtype, 100), device=0)
     return f"{type(error.value).__name__}: {error.value}"
 
 
