@@ -124,6 +124,10 @@ class GradientPacker:
         else:
             self._plan.unpack(buffer, tensors, number)
 
+    def time_on_device(self, tensors: Sequence[Any], buffer: Any, to_buffer: bool, samples: int, batch: int) -> Any:
+        """Nanoseconds, by events, of each of `samples` samples of `batch` calls of `pack` or `unpack` on a GPU."""
+        return self._device().time(tensors, buffer, to_buffer, samples, batch)
+
     def _device(self) -> DevicePacking:
         if self._on_device is None:
             self._on_device = DevicePacking(self.shapes, self.offsets, self.count, self.dtype, self.buffer_dtype)

@@ -118,6 +118,24 @@ py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t
   return time_launches(operation.arena().device(), samples, batch, graph, launch, before);
 }
 
+py::tuple time_packer(DevicePacker& packer, int device, std::uintptr_t buffer,
+                      const std::vector<std::uintptr_t>& tensors, double factor, bool to_buffer, std::size_t samples,
+                      std::size_t batch) {
+  const auto launch = [&](cudaStream_t stream) {
+    auto* const place = reinterpret_cast<void*>(buffer);
+    if (to_buffer)
+      packer.pack(place, tensors, factor, stream);
+    else
+      packer.unpack(place, tensors, factor, stream);
+  };
+  StreamTimes times;
+  {
+    const py::gil_scoped_release release;
+    times = time_stream(device, samples, batch, false, launch, [] {});
+  }
+  return tuple_of(times);
+}
+
 py::tuple time_calls(int device, const py::function& call, std::size_t samples, std::size_t batch, bool graph,
                      const py::function& before) {
   const auto launch = [&](cudaStream_t stream) {
@@ -211,24 +229,8 @@ void register_operations(py::module_& module) {
              const py::gil_scoped_release release;
              packer.unpack(reinterpret_cast<void*>(buffer), tensors, factor, stream_from(stream));
            })
-      .def("time", [](DevicePacker& packer, int device, std::uintptr_t buffer,
-                      const std::vector<std::uintptr_t>& tensors, double factor, bool to_buffer, std::size_t samples) {
-        StreamTimes times;
-        {
-          const py::gil_scoped_release release;
-          auto* const place = reinterpret_cast<void*>(buffer);
-          times = time_stream(
-              device, samples, 1, false,
-              [&](cudaStream_t stream) {
-                if (to_buffer)
-                  packer.pack(place, tensors, factor, stream);
-                else
-                  packer.unpack(place, tensors, factor, stream);
-              },
-              [] {});
-        }
-        return tuple_of(times);
-      });
+      .def("time", &time_packer, py::arg("device"), py::arg("buffer"), py::arg("tensors"), py::arg("factor"),
+           py::arg("to_buffer"), py::arg("samples"), py::arg("batch"));
   module.def("time_calls", &time_calls, py::kw_only(), py::arg("device"), py::arg("call"), py::arg("samples"),
              py::arg("batch"), py::arg("graph"), py::arg("before"),
              "(events, host): nanoseconds of each sample of `batch` calls, each given the handle of the stream.");

@@ -14,6 +14,7 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
+from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
@@ -95,6 +96,7 @@ def command() -> None:
 
 
 command.add_command(copy)
+command.add_command(packing)
 
 
 def _benchmark(facts: Collective) -> click.Command:

@@ -70,6 +70,13 @@ class DevicePacking:
         place = self._place(buffer, device)
         self._packer(device).unpack(place, addresses, factor, stream_handle(stream, "packing: stream"))
 
+    def time(self, tensors: Sequence[Any], buffer: Any, to_buffer: bool, samples: int, batch: int) -> Any:
+        """Nanoseconds, by events, of each sample of `batch` launches; the arrays are checked once, before."""
+        addresses, device = self._addresses(tensors, writable=not to_buffer)
+        place = self._place(buffer, device, writable=to_buffer)
+        events, _ = self._packer(device).time(device, place, addresses, 1.0, to_buffer, samples, batch)
+        return events
+
     def _packer(self, device: int) -> Any:
         if device not in self._packers:
             self._packers[device] = self._module.DevicePacker(

@@ -1,0 +1,73 @@
+"""``pycomm bench packing``: a network's gradients into one buffer and back, on the CPU or on a GPU."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pycomm.errors import UsageError
+from pycomm.measure.packing import measure_packing
+from pycomm.measure.record import CaseRecord, RecordFile, to_line
+from pycomm.model.tables import table as find_network
+from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+
+@click.command()
+@click.option("--model", default="resnet50", show_default=True, help="Whose gradients.")
+@click.option("--dtype", type=click.Choice(FLOATS), default="float32", show_default=True, help="Of the gradients.")
+@click.option("--buffer-dtypes", default="float32,bfloat16,float16", show_default=True, help="Of the buffer: a list.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--iterations", type=click.IntRange(min=6), default=30, show_default=True, help="Samples a row.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write case records to this file.")
+@click.option("--force", is_flag=True, help="Write over an existing file.")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def packing(
+    model: str,
+    dtype: str,
+    buffer_dtypes: str,
+    device: str,
+    iterations: int,
+    out: Path | None,
+    force: bool,
+    format_: str,
+) -> int:
+    """Pack gradients into one buffer and back, beside a copy of as many bytes."""
+    chosen = tuple(dict.fromkeys(buffer_dtypes.split(",")))
+    for name in chosen:
+        if name not in FLOATS:
+            raise UsageError(f"--buffer-dtypes: {name!r}: wanted {', '.join(FLOATS)}")
+    network = find_network(model)
+    file = RecordFile(out, force=force) if out is not None else None
+    cases = []
+    for case in measure_packing(network, dtype, chosen, device, iterations):
+        cases.append(case)
+        if file is not None:
+            file.write_line(to_line(case))
+        if format_ == "json":
+            print(to_line(case), flush=True)
+    if file is not None:
+        file.close()
+    if format_ == "table":
+        Console(highlight=False).print(_table(cases))
+    for reason in dict.fromkeys(case.reason for case in cases if case.reason):
+        print(f"pycomm: {reason}", file=sys.stderr)
+    return 1 if any(case.status in ("failed", "wrong") for case in cases) else 0
+
+
+def _table(cases: list[CaseRecord]) -> Table:
+    table = Table(
+        "step", "tensors", "buffer", "moved / 2", "median [µs]", "rate [GB/s]", "of a copy", "status", box=None
+    )
+    copies = {case.options: case.algbw_Bps for case in cases if case.algorithm == "copy"}
+    for case in cases:
+        median = "" if case.time_s is None else f"{case.time_s.median * MICROSECONDS_A_SECOND:.1f}"
+        rate = "" if case.algbw_Bps is None else format_rate(case.algbw_Bps)
+        copied = copies.get(case.options)
+        share = f"{case.algbw_Bps / copied:.0%}" if case.algbw_Bps and copied else ""
+        buffer = case.options.rpartition("=")[2]
+        table.add_row(case.algorithm, case.dtype, buffer, format_bytes(case.bytes), median, rate, share, case.status)
+    return table
