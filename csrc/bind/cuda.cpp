@@ -9,6 +9,7 @@
 #include "cuda/copies.hpp"
 #include "cuda/operation.hpp"
 #include "cuda/packing.hpp"
+#include "engine/runnable.hpp"
 
 namespace py = pybind11;
 
@@ -96,22 +97,31 @@ py::tuple tuple_of(const StreamTimes& times) {
   return py::make_tuple(array_of(times.event_ns), array_of(times.host_ns));
 }
 
-// `before` is called with the interpreter's lock before each sample, `launch` without it.
+// What goes before a sample: nothing for None; a barrier of pycomm._core, without the interpreter's lock, for which
+// ranks that are threads would stand in line as they leave it; or any function.
+std::function<void()> before_sample(const py::object& before) {
+  if (before.is_none()) return [] {};
+  if (py::isinstance<Runnable>(before)) return [&barrier = before.cast<Runnable&>()] { barrier.run(); };
+  return [&before] {
+    const py::gil_scoped_acquire acquire;
+    before();
+  };
+}
+
+// `launch` is called without the interpreter's lock.
 py::tuple time_launches(int device, std::size_t samples, std::size_t batch, bool graph,
-                        const std::function<void(cudaStream_t)>& launch, const py::function& before) {
+                        const std::function<void(cudaStream_t)>& launch, const py::object& before) {
   StreamTimes times;
   {
+    const std::function<void()> prepare = before_sample(before);
     const py::gil_scoped_release release;
-    times = time_stream(device, samples, batch, graph, launch, [&] {
-      const py::gil_scoped_acquire acquire;
-      before();
-    });
+    times = time_stream(device, samples, batch, graph, launch, prepare);
   }
   return tuple_of(times);
 }
 
 py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::size_t samples,
-                         std::size_t batch, bool graph, const py::function& before) {
+                         std::size_t batch, bool graph, const py::object& before) {
   const auto launch = [&](cudaStream_t stream) {
     operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream);
   };
@@ -137,7 +147,7 @@ py::tuple time_packer(DevicePacker& packer, int device, std::uintptr_t buffer,
 }
 
 py::tuple time_calls(int device, const py::function& call, std::size_t samples, std::size_t batch, bool graph,
-                     const py::function& before) {
+                     const py::object& before) {
   const auto launch = [&](cudaStream_t stream) {
     const py::gil_scoped_acquire acquire;
     call(address_of(stream));

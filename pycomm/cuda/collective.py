@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, cast
 
 from pycomm.algorithms import AUTO, parse_algorithm, registry
@@ -198,12 +197,13 @@ class DeviceOperation:
             raise TransportError(f"{self._where}: the kernel gave up waiting for {failure}")
 
     def time(
-        self, samples: int, batch: int, graph: bool = False, before: Callable[[], object] = lambda: None
+        self, samples: int, batch: int, graph: bool = False, before: Any = None
     ) -> tuple[Nanoseconds, Nanoseconds]:
         """Nanoseconds of `samples` samples of `batch` calls each, by events on a stream and by the host's clock.
 
         graph: a sample's calls are captured once and launched as one CUDA graph.
-        before: called before each sample, while this rank has nothing in flight: a barrier, for instance.
+        before: called before each sample, while this rank has nothing in flight: ``comm.barrier_native``, which does
+            not take the interpreter's lock, or any function.
 
         Raises TransportError if a peer was waited for in vain.
         """

@@ -192,13 +192,9 @@ def _time_on_stream(comm: Communicator, on_stream: TimeOnStream, graph: bool) ->
     def on_device(samples: int, batch: int, barrier_each: bool) -> Nanoseconds:
         if not barrier_each:
             comm.barrier()
-        return np.stack(on_stream(samples, batch, graph, comm.barrier if barrier_each else _nothing), axis=1)
+        return np.stack(on_stream(samples, batch, graph, comm.barrier_native if barrier_each else None), axis=1)
 
     return on_device
-
-
-def _nothing() -> None:
-    """What goes before a sample without a barrier."""
 
 
 def complete(
