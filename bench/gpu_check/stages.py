@@ -26,8 +26,8 @@ class Stage:
 def find_stages(folder: Path) -> list[Stage]:
     """All of them, what matters most first. Records go to ``folder/<name>.jsonl``."""
     stages = [_allreduce("correct-1", 10, "1", "4,1000,70001", *QUICK)]
-    for ranks, limit_s in (("2", 15), ("4", 15), ("8", 25)):
-        stages.append(_allreduce(f"correct-{ranks}", limit_s, ranks, "4,1000,70001,2M", *QUICK, "--dtypes", TYPES))
+    for ranks, limit_s in (("2", 15), ("4", 20), ("8", 35)):
+        stages.append(_allreduce(f"correct-{ranks}", limit_s, ranks, "4,70001,2M", *QUICK, "--dtypes", TYPES))
     stages.append(Stage("packing", 15, ("bench", "packing", "--device", "cuda", "--force")))
     for ranks, limit_s in (("2", 20), ("4", 20), ("8", 30)):
         # As graphs: NCCL is called through Python, which its small messages would wait for.
