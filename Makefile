@@ -45,6 +45,11 @@ $(VENV)/stamp-install: $(VENV)/stamp-build $(PACKAGE_FILES)
 	$(PIP) --no-build-isolation .
 	@touch $@
 
+# With the modules that tests/cuda needs and a plain wheel does not have. The cache of CMake keeps them from then on.
+$(VENV)/stamp-emulator: $(VENV)/stamp-build $(PACKAGE_FILES)
+	$(PIP) --no-build-isolation -C cmake.define.PYCOMM_EMULATOR=ON .
+	@touch $@ $(VENV)/stamp-install
+
 $(VENV)/stamp-test: pyproject.toml | $(VENV)/stamp-install
 	$(PIP) --no-build-isolation ".[test,mpi]"
 	@touch $@
@@ -63,7 +68,7 @@ bench: $(VENV)/stamp-install ## sweep all-reduce over local ranks: a table, and 
 peers: $(VENV)/stamp-install ## all-reduce beside Open MPI, MPICH and gloo, in turn: tables, and results/<machine>/peers.*
 	cd bench && $(CURDIR)/$(BIN)/python -m peers $(PEERS_OPTIONS)
 
-test: $(VENV)/stamp-install $(VENV)/stamp-test ## run all tests, those under mpirun included
+test: $(VENV)/stamp-emulator $(VENV)/stamp-test ## run all tests, those under mpirun included
 	$(BIN)/pytest $(TEST_OPTIONS)
 
 bench-check: $(VENV)/stamp-install $(VENV)/stamp-test ## run the suites of bench/ once each, untimed: alone and under mpirun

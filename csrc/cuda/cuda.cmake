@@ -14,7 +14,7 @@ set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emul
 set(host_sources csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
   csrc/cuda/packing.cpp csrc/cuda/copies.cpp csrc/cuda/timing.cpp)
 
-if(DEFINED SKBUILD OR PYCOMM_PYTHON)
+if(PYCOMM_EMULATOR AND (DEFINED SKBUILD OR PYCOMM_PYTHON))
   pybind11_add_module(_emulator NO_EXTRAS csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
   pybind11_add_module(_cuda_emulated NO_EXTRAS csrc/bind/cuda_emulated_module.cpp ${host_sources}
     csrc/cuda/emulator/runtime/runtime.cpp csrc/cuda/emulator/runtime/bound_kernel.cpp)

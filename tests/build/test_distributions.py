@@ -43,6 +43,18 @@ def test_wheel_holds_nothing_but_the_package_its_command_and_its_metadata(instal
     assert [name for name in installed if name.endswith((".cpp", ".hpp", ".o", ".a"))] == []
 
 
+def test_a_plain_wheel_has_no_module_that_only_tests_need(tmp_path):
+    """CMake decides by what is built; it is asked, with nothing compiled."""
+    cmake, ninja = shutil.which("cmake"), shutil.which("ninja")
+    if cmake is None or ninja is None:
+        pytest.skip("no cmake and ninja here to ask")
+    for state, expected in (("wheel", "OFF"), ("editable", "ON")):
+        build = tmp_path / state
+        command = [cmake, "-S", CHECKOUT, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
+        subprocess.run([*command, f"-DSKBUILD_STATE={state}", "-DPYCOMM_CUDA=OFF"], check=True, capture_output=True)
+        assert f"PYCOMM_EMULATOR:BOOL={expected}\n" in (build / "CMakeCache.txt").read_text()
+
+
 def test_wheel_holds_the_license_and_the_marker_of_typed_packages(installed):
     assert "pycomm/py.typed" in installed
     assert any(name.endswith("LICENSE") for name in installed)

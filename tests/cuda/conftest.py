@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 import pycomm
-from pycomm import _cuda_emulated, _emulator
+
+try:
+    from pycomm import _cuda_emulated, _emulator
+except ImportError as error:
+    raise ImportError(
+        f"{error}: tests/cuda needs a build with -C cmake.define.PYCOMM_EMULATOR=ON, as make test has"
+    ) from error
 from pycomm.cli import main
 from pycomm.measure.record import CaseRecord
 
