@@ -11,6 +11,7 @@ from typing import Final
 # The names of the environment that change how a run behaves. Only these are written down, so that no
 # password or token of the user's environment ends up in a results file.
 ENVIRONMENT_NAMES: Final = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_VISIBLE_DEVICES",
     "GOMP_CPU_AFFINITY",
     "KMP_AFFINITY",

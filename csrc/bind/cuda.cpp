@@ -97,62 +97,59 @@ py::tuple tuple_of(const StreamTimes& times) {
   return py::make_tuple(array_of(times.event_ns), array_of(times.host_ns));
 }
 
-// What goes before a sample: nothing for None; a barrier of pycomm._core, without the interpreter's lock, for which
-// ranks that are threads would stand in line as they leave it; or any function.
-std::function<void()> before_sample(const py::object& before) {
-  if (before.is_none()) return [] {};
-  if (py::isinstance<Runnable>(before)) return [&barrier = before.cast<Runnable&>()] { barrier.run(); };
-  return [&before] {
+// A barrier of pycomm._core runs without the interpreter's lock, for which ranks that are threads would stand in line
+// as they leave it; any other function of Python is called with it. None: none.
+std::function<void()> barrier_from(const py::object& barrier) {
+  if (barrier.is_none()) return {};
+  if (py::isinstance<Runnable>(barrier)) return [&native = barrier.cast<Runnable&>()] { native.run(); };
+  return [&barrier] {
     const py::gil_scoped_acquire acquire;
-    before();
+    barrier();
   };
 }
 
 // `launch` is called without the interpreter's lock.
-py::tuple time_launches(int device, std::size_t samples, std::size_t batch, bool graph,
-                        const std::function<void(cudaStream_t)>& launch, const py::object& before) {
+py::tuple time_launches(int device, std::uintptr_t stream, const Sampling& sampling,
+                        const std::function<void(cudaStream_t)>& launch) {
   StreamTimes times;
   {
-    const std::function<void()> prepare = before_sample(before);
     const py::gil_scoped_release release;
-    times = time_stream(device, samples, batch, graph, launch, prepare);
+    times = time_stream(device, stream_from(stream), sampling, launch);
   }
   return tuple_of(times);
 }
 
-py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::size_t samples,
-                         std::size_t batch, bool graph, const py::object& before) {
-  const auto launch = [&](cudaStream_t stream) {
-    operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), stream);
+py::tuple time_operation(Operation& operation, std::uintptr_t in, std::uintptr_t out, std::uintptr_t stream,
+                         std::size_t samples, std::size_t batch, bool graph, const py::object& barrier,
+                         bool barrier_each) {
+  const auto launch = [&](cudaStream_t on) {
+    operation.launch(reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), on);
   };
-  return time_launches(operation.arena().device(), samples, batch, graph, launch, before);
+  const Sampling sampling{samples, batch, graph, barrier_from(barrier), barrier_each};
+  return time_launches(operation.arena().device(), stream, sampling, launch);
 }
 
 py::tuple time_packer(DevicePacker& packer, int device, std::uintptr_t buffer,
                       const std::vector<std::uintptr_t>& tensors, double factor, bool to_buffer, std::size_t samples,
                       std::size_t batch) {
-  const auto launch = [&](cudaStream_t stream) {
+  const auto launch = [&](cudaStream_t on) {
     auto* const place = reinterpret_cast<void*>(buffer);
     if (to_buffer)
-      packer.pack(place, tensors, factor, stream);
+      packer.pack(place, tensors, factor, on);
     else
-      packer.unpack(place, tensors, factor, stream);
+      packer.unpack(place, tensors, factor, on);
   };
-  StreamTimes times;
-  {
-    const py::gil_scoped_release release;
-    times = time_stream(device, samples, batch, false, launch, [] {});
-  }
-  return tuple_of(times);
+  const DeviceStream stream(device);
+  return time_launches(device, stream.handle(), {.samples = samples, .batch = batch}, launch);
 }
 
-py::tuple time_calls(int device, const py::function& call, std::size_t samples, std::size_t batch, bool graph,
-                     const py::object& before) {
-  const auto launch = [&](cudaStream_t stream) {
+py::tuple time_calls(int device, std::uintptr_t stream, const py::function& call, std::size_t samples,
+                     std::size_t batch, bool graph, const py::object& barrier, bool barrier_each) {
+  const auto launch = [&](cudaStream_t on) {
     const py::gil_scoped_acquire acquire;
-    call(address_of(stream));
+    call(address_of(on));
   };
-  return time_launches(device, samples, batch, graph, launch, before);
+  return time_launches(device, stream, {samples, batch, graph, barrier_from(barrier), barrier_each}, launch);
 }
 
 void connect(Operation& operation, const std::vector<std::uintptr_t>& arenas) {
@@ -208,8 +205,9 @@ void register_operations(py::module_& module) {
           },
           py::arg("send"), py::arg("receive"), py::arg("stream"))
       .def("failure", &Operation::failure)
-      .def("time", &time_operation, py::arg("send"), py::arg("receive"), py::arg("samples"), py::arg("batch"),
-           py::arg("graph"), py::arg("before"), "(events, host): nanoseconds of each sample of `batch` launches");
+      .def("time", &time_operation, py::arg("send"), py::arg("receive"), py::arg("stream"), py::arg("samples"),
+           py::arg("batch"), py::arg("graph"), py::arg("barrier"), py::arg("barrier_each"),
+           "(events, host): nanoseconds of each sample of `batch` launches");
   py::class_<EngineOperation, Operation>(module, "EngineOperation", py::module_local())
       .def(py::init(&make_engine), py::kw_only(), py::arg("device"), py::arg("algorithm"), py::arg("options"),
            py::arg("collective"), py::arg("ranks"), py::arg("rank"), py::arg("root"), py::arg("dtype"), py::arg("op"),
@@ -241,9 +239,9 @@ void register_operations(py::module_& module) {
            })
       .def("time", &time_packer, py::arg("device"), py::arg("buffer"), py::arg("tensors"), py::arg("factor"),
            py::arg("to_buffer"), py::arg("samples"), py::arg("batch"));
-  module.def("time_calls", &time_calls, py::kw_only(), py::arg("device"), py::arg("call"), py::arg("samples"),
-             py::arg("batch"), py::arg("graph"), py::arg("before"),
-             "(events, host): nanoseconds of each sample of `batch` calls, each given the handle of the stream.");
+  module.def("time_calls", &time_calls, py::kw_only(), py::arg("device"), py::arg("stream"), py::arg("call"),
+             py::arg("samples"), py::arg("batch"), py::arg("graph"), py::arg("barrier"), py::arg("barrier_each"),
+             "(events, host): nanoseconds of each sample of `batch` calls, each given the handle of the stream");
   module.def(
       "time_copies",
       [](const std::string& kind, int device, int peer, bool pinned, std::size_t bytes, std::size_t samples,

@@ -67,7 +67,8 @@ StreamTimes time_copies(const CopyCase& given, std::size_t samples, std::size_t 
         break;
     }
   };
-  return time_stream(given.device, samples, batch, false, launch, [] {});
+  const Stream stream;
+  return time_stream(given.device, stream, {.samples = samples, .batch = batch}, launch);
 }
 
 }  // namespace pycomm::device

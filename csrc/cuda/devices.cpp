@@ -1,5 +1,6 @@
 #include "cuda/devices.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda/check.hpp"
@@ -7,6 +8,9 @@
 namespace pycomm::device {
 
 std::string missing_device() {
+  // Streams share the device's work queues, 8 unless told otherwise: a kernel that waits for a peer would hold up the
+  // peer's, if that came after it in one queue. Has no effect where the process has used CUDA before.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {

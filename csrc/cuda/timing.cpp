@@ -34,6 +34,8 @@ class Graph {
     const cudaError_t made = cudaGraphInstantiate(&graph_, captured, 0);
     cudaGraphDestroy(captured);
     check(made, "cudaGraphInstantiate");
+    check(cudaGraphUpload(graph_, stream), "cudaGraphUpload");
+    check(cudaStreamSynchronize(stream), "cudaGraphUpload");
   }
   ~Graph() { cudaGraphExecDestroy(graph_); }
   Graph(const Graph&) = delete;
@@ -46,22 +48,21 @@ class Graph {
 
 }  // namespace
 
-StreamTimes time_stream(int device, std::size_t samples, std::size_t batch, bool graph,
-                        const std::function<void(cudaStream_t)>& launch, const std::function<void()>& before) {
+StreamTimes time_stream(int device, cudaStream_t stream, const Sampling& sampling,
+                        const std::function<void(cudaStream_t)>& launch) {
   const OnDevice on(device);
-  const Stream stream;
   const Event begin, end;
   std::unique_ptr<Graph> captured;
-  if (graph) captured = std::make_unique<Graph>(stream, batch, launch);
+  if (sampling.graph) captured = std::make_unique<Graph>(stream, sampling.batch, launch);
   StreamTimes times;
-  for (std::size_t sample = 0; sample < samples; ++sample) {
-    before();
+  for (std::size_t sample = 0; sample < sampling.samples; ++sample) {
+    if (sampling.barrier && (sample == 0 || sampling.barrier_each)) sampling.barrier();
     const std::int64_t start_ns = now_ns();
     check(cudaEventRecord(begin, stream), "cudaEventRecord");
     if (captured)
       captured->launch(stream);
     else
-      for (std::size_t i = 0; i < batch; ++i) launch(stream);
+      for (std::size_t i = 0; i < sampling.batch; ++i) launch(stream);
     check(cudaEventRecord(end, stream), "cudaEventRecord");
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     times.host_ns.push_back(now_ns() - start_ns);

@@ -29,9 +29,17 @@ struct StreamTimes {
   std::vector<std::int64_t> host_ns;
 };
 
-// `samples` samples of `batch` launches each, on a stream of its own of `device`. before() runs before each sample,
-// when the stream is empty (a barrier among ranks). graph: the batch is captured once and launched as one CUDA graph.
-StreamTimes time_stream(int device, std::size_t samples, std::size_t batch, bool graph,
-                        const std::function<void(cudaStream_t)>& launch, const std::function<void()>& before);
+struct Sampling {
+  std::size_t samples = 1;
+  std::size_t batch = 1;               // launches a sample
+  bool graph = false;                  // the batch is captured once and launched as one CUDA graph
+  std::function<void()> barrier = {};  // among ranks, while this one has nothing in flight; empty: none
+  bool barrier_each = true;            // before each sample; else before the first alone
+};
+
+// Times `launch` on a stream of `device`. Whatever may wait for other kernels of the device (making events, a graph,
+// and sending it there) is over before the first barrier: a rank that shares the device waits in a kernel soon after.
+StreamTimes time_stream(int device, cudaStream_t stream, const Sampling& sampling,
+                        const std::function<void(cudaStream_t)>& launch);
 
 }  // namespace pycomm::device

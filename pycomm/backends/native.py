@@ -1,6 +1,7 @@
 """pycomm's own algorithms, run by its engine."""
 
 from collections.abc import Callable
+from typing import Any
 
 from pycomm.algorithms import AUTO, Algorithm, parse_algorithms, registry
 from pycomm.backends.protocol import Backend, Contender, Prepared, Request, unknown_wire_bytes
@@ -70,7 +71,11 @@ def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
         stream.synchronize()
         operation.check()
 
-    return Prepared(run, None, operation.segments, operation.warnings, on_stream=operation.time, close=operation.close)
+    def on_stream(samples: int, batch: int, graph: bool, barrier_each: bool) -> Any:
+        barrier = comm.barrier_native
+        return operation.time(stream, samples, batch, graph=graph, barrier=barrier, barrier_each=barrier_each)
+
+    return Prepared(run, None, operation.segments, operation.warnings, on_stream=on_stream, close=operation.close)
 
 
 def _contender(algorithm: Algorithm, collective: str, root: int, ranks: int) -> Contender:

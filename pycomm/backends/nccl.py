@@ -105,10 +105,17 @@ class Nccl:
             enqueue(stream.__cuda_stream__()[1])
             stream.synchronize()
 
-        def on_stream(samples: int, batch: int, graph: bool, before: Any) -> Any:
+        def on_stream(samples: int, batch: int, graph: bool, barrier_each: bool) -> Any:
             module: Any = cuda_module()
             return module.time_calls(
-                device=device, call=enqueue, samples=samples, batch=batch, graph=graph, before=before
+                device=device,
+                stream=stream.__cuda_stream__()[1],
+                call=enqueue,
+                samples=samples,
+                batch=batch,
+                graph=graph,
+                barrier=comm.barrier_native,
+                barrier_each=barrier_each,
             )
 
         return Prepared(run, warnings=sharing_warnings(comm, sharing), on_stream=on_stream)

@@ -33,9 +33,9 @@ class Request:
     receive: Any = None
 
 
-# (samples, batch, graph, the barrier before each sample or None) -> this rank's elapsed nanoseconds of each sample: by
-# events on the stream, and by the host's clock
-TimeOnStream = Callable[[int, int, bool, Any], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+# (samples, batch, graph, barrier before each) -> this rank's elapsed nanoseconds of each sample: by events on the
+# stream, and by the host's clock
+TimeOnStream = Callable[[int, int, bool, bool], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)

@@ -186,10 +186,13 @@ class DeviceOperation:
         Raises UsageError for a default stream where ranks share a GPU from one process: they would wait for each
         other for ever.
         """
+        self.native.launch(self.send_address, self.receive_address, self._handle(stream))
+
+    def _handle(self, stream: Any) -> int:
         handle = stream_handle(stream, f"{self._where}: stream")
         if self._sharing > 1 and is_default_stream(handle):
             raise UsageError(f"{self._where}: ranks that share a GPU need a stream each, not a default stream")
-        self.native.launch(self.send_address, self.receive_address, handle)
+        return handle
 
     def check(self) -> None:
         """After the stream was synchronised: raises TransportError, saying for what, if the kernel gave up waiting."""
@@ -197,18 +200,32 @@ class DeviceOperation:
             raise TransportError(f"{self._where}: the kernel gave up waiting for {failure}")
 
     def time(
-        self, samples: int, batch: int, graph: bool = False, before: Any = None
+        self,
+        stream: Any,
+        samples: int,
+        batch: int,
+        *,
+        graph: bool = False,
+        barrier: Any = None,
+        barrier_each: bool = True,
     ) -> tuple[Nanoseconds, Nanoseconds]:
-        """Nanoseconds of `samples` samples of `batch` calls each, by events on a stream and by the host's clock.
+        """Nanoseconds of `samples` samples of `batch` calls each, by events on the stream and by the host's clock.
 
         graph: a sample's calls are captured once and launched as one CUDA graph.
-        before: called before each sample, while this rank has nothing in flight: ``comm.barrier_native``, which does
-            not take the interpreter's lock, or any function.
+        barrier: called before each sample, or before the first alone, while this rank has nothing in flight:
+            ``comm.barrier_native``, which does not take the interpreter's lock, or any function.
 
         Raises TransportError if a peer was waited for in vain.
         """
         times: tuple[Nanoseconds, Nanoseconds] = self.native.time(
-            self.send_address, self.receive_address, samples=samples, batch=batch, graph=graph, before=before
+            self.send_address,
+            self.receive_address,
+            self._handle(stream),
+            samples=samples,
+            batch=batch,
+            graph=graph,
+            barrier=barrier,
+            barrier_each=barrier_each,
         )
         self.check()
         return times

@@ -173,7 +173,7 @@ def _time_samples(comm: Communicator, prepared: Prepared, policy: Policy) -> Tim
     """The loop that suits: on a GPU's stream, C++ over a native operation, else Python."""
     barrier = comm.barrier_native
     if prepared.on_stream is not None:
-        return _time_on_stream(comm, prepared.on_stream, policy.graph)
+        return _time_on_stream(prepared.on_stream, policy.graph)
 
     def native(samples: int, batch: int, barrier_each: bool) -> Nanoseconds:
         elapsed_ns = np.empty(samples, np.int64)
@@ -188,11 +188,9 @@ def _time_samples(comm: Communicator, prepared: Prepared, policy: Policy) -> Tim
     return interpreted if prepared.native is None else native
 
 
-def _time_on_stream(comm: Communicator, on_stream: TimeOnStream, graph: bool) -> TimeSamples:
+def _time_on_stream(on_stream: TimeOnStream, graph: bool) -> TimeSamples:
     def on_device(samples: int, batch: int, barrier_each: bool) -> Nanoseconds:
-        if not barrier_each:
-            comm.barrier()
-        return np.stack(on_stream(samples, batch, graph, comm.barrier_native if barrier_each else None), axis=1)
+        return np.stack(on_stream(samples, batch, graph, barrier_each), axis=1)
 
     return on_device
 

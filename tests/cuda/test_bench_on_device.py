@@ -10,7 +10,7 @@ import pycomm
 from pycomm.algorithms import registry
 from pycomm.cli import main
 from pycomm.cuda.collective import SHOTS, DeviceOperation, resolve_on_device
-from pycomm.cuda.memory import DeviceBuffer, keep_memory
+from pycomm.cuda.memory import DeviceBuffer, device_stream, keep_memory
 from pycomm.cuda.placement import device_of
 from pycomm.errors import TransportError, Unavailable, UsageError
 from pycomm.measure.record import CaseRecord
@@ -78,7 +78,7 @@ def test_times_are_by_events_and_by_the_hosts_clock(
     emulated_gpus(1)
     asked = []
 
-    def time(self: Any, samples: int, batch: int, graph: bool, before: Any) -> Any:
+    def time(self: Any, stream: Any, samples: int, batch: int, **given: Any) -> Any:
         asked.append(batch)
         slower = 1 + self._comm.rank  # the time of an iteration is that of its slowest rank
         return np.full(samples, 4000 * batch * slower), np.full(samples, 9000 * batch * slower)
@@ -172,7 +172,7 @@ def _as_processes(comm: pycomm.Communicator) -> list[float]:
         memory.write(np.full(100, comm.rank + 1, np.float32))
         buffers.append(DeviceBuffer(memory, np.dtype(np.float32), 100))
     operation = DeviceOperation(comm, *buffers, device=0, algorithm="ring")
-    operation.time(1, 1)
+    operation.time(device_stream(comm, 0), 1, 1)
     found = np.empty(100, np.float32)
     buffers[1].memory.read(found)
     operation.close()

@@ -400,6 +400,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   *executable = std::make_unique<CUgraphExec_st>(CUgraphExec_st{graph->launches}).release();
   return cudaSuccess;
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return guarded([](World& world) { return busy(world, current_device) ? cudaErrorNotPermitted : cudaSuccess; });
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return guarded([&](World& world) {
     for (const Launch& launch : executable->launches) put(world, stream_of(world, stream), launch);

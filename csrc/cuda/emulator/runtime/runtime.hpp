@@ -2,8 +2,9 @@
 // as they are, drive the kernels on the CPU. Streams are queues of the emulator's machine; whoever waits for one turns
 // the machine, so kernels make progress while some host thread waits, and no other thread is needed.
 //
-// Stricter than CUDA in one thing: cudaMalloc, cudaFree, cudaMemset and cudaDeviceSynchronize may wait for every kernel
-// of the device, and a kernel of one rank may wait for another rank, so while kernels are in flight they fail.
+// Stricter than CUDA in one thing: cudaMalloc, cudaFree, cudaMemset, cudaGraphUpload and cudaDeviceSynchronize may wait
+// for every kernel of the device, and a kernel of one rank may wait for another rank, so while kernels are in flight
+// they fail.
 #pragma once
 
 #include <cstdint>
