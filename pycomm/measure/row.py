@@ -88,7 +88,12 @@ def measure_row(
         if refusal is not None:
             return replace(blank, status=refusal.status, reason=refusal.reason)
         phase = "verifying"
-        wrong = _verify(comm, row, buffers, twins, prepared)
+        try:
+            wrong = _verify(comm, row, buffers, twins, prepared)
+        except TransportError as error:
+            if row.device == "cpu":
+                raise
+            return replace(blank, status="failed", reason=str(error))
         blank = replace(blank, wrong=wrong, warnings=blank.warnings + prepared.warnings)
         if wrong:
             return replace(blank, status="wrong", reason=f"{wrong} wrong elements; not timed")
@@ -157,16 +162,22 @@ def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins 
 def _verify(
     comm: Communicator, row: Row, buffers: Buffers | None, twins: DeviceTwins | None, prepared: Prepared
 ) -> int:
-    """Wrong elements over all ranks; the same on every rank."""
-    if buffers is None:
-        prepared.run()
-        mine = 0
-    else:
+    """Wrong elements over all ranks; the same on every rank.
+
+    Raises TransportError; on a GPU on all ranks together, since a kernel that waits in vain ends by itself.
+    """
+
+    def count() -> int:
+        if buffers is None:
+            prepared.run()
+            return 0
         period = pattern_period(row.bytes // row.itemsize, row.itemsize, row.ranks, prepared.segments)
         case = Case(row.collective, row.dtype, row.op, row.contender.workers, row.count, row.root)
         run = prepared.run if twins is None else twins.around(prepared.run)
-        mine = count_wrong(run, buffers, make_contents(case, comm.rank, period, row.in_place))
-    return sum(comm.world.allgather(mine))
+        return count_wrong(run, buffers, make_contents(case, comm.rank, period, row.in_place))
+
+    counts: list[int] = comm.world.agree(count) if row.device == "cuda" else comm.world.allgather(count())
+    return sum(counts)
 
 
 def _time_samples(comm: Communicator, prepared: Prepared, policy: Policy) -> TimeSamples:

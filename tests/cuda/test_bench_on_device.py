@@ -118,18 +118,22 @@ def test_a_wrong_result_is_found_and_not_timed(
     assert (well.status, well.wrong) == ("ok", 0)
 
 
-def test_a_kernel_that_waits_in_vain_ends_the_run_and_names_whom(
+def test_a_kernel_that_waits_in_vain_fails_its_row_and_names_whom(
     emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     emulated_gpus(1)
     launch = DeviceOperation.launch
-    monkeypatch.setattr(DeviceOperation, "launch", lambda self, stream: self._comm.rank == 1 or launch(self, stream))
+
+    def launch_but_not_mesh_on_rank_1(self: Any, stream: Any) -> None:
+        if (self.algorithm, self._comm.rank) != ("mesh", 1):
+            launch(self, stream)
+
+    monkeypatch.setattr(DeviceOperation, "launch", launch_but_not_mesh_on_rank_1)
     # 1 ms are a million switches of the emulator.
     monkeypatch.setattr("pycomm.cuda.collective.patience_of", lambda world: 0.001)
-    (case,) = bench("--ranks", "2", "--sizes", "64", "--algorithms", "ring", status=1)
-    assert case.status == "failed"
-    assert "the kernel gave up waiting for" in case.reason
-    assert "rank 1" in case.reason
+    before, broken, after = bench("--ranks", "2", "--sizes", "64", "--algorithms", "ring,mesh,tree", status=1)
+    assert (before.status, broken.status, after.status) == ("ok", "failed", "ok")
+    assert "rank 0 of 2: allreduce: the kernel gave up waiting for a message from rank 1 (lane 0, step" in broken.reason
 
 
 def test_more_lanes_than_can_be_resident_are_skipped_with_the_numbers(emulated_gpus: Emulate, bench: Bench) -> None:
