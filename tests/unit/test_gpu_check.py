@@ -29,7 +29,16 @@ def test_the_dry_run_lists_every_stage_and_what_is_missing() -> None:
     run = subprocess.run(
         [sys.executable, str(FOLDER), "--dry-run"], capture_output=True, text=True, timeout=60, check=True, cwd="/"
     )
-    for name in ("correct-8", "packing", "speed-nccl-4", "large-8", "copy", "sanitizer-racecheck", "correct-alltoall"):
+    for name in (
+        "correct-8",
+        "packing",
+        "processes-2",
+        "speed-nccl-4",
+        "large-8",
+        "copy",
+        "sanitizer-racecheck",
+        "correct-alltoall",
+    ):
         assert f"\n{name}, at most " in run.stdout
     together, budget = map(
         int, re.search(r"together at most (\d+) s beside the build, of (\d+) s", run.stdout).groups()
