@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def checked_buffers(
         send,
         receive,
         count=max(array.size for array in passed),
-        dtype=passed[0].dtype.name,
+        dtype=_usable_name(passed[0].dtype),
         root=int(root),
         in_place=in_place,
         symmetric=all(comm.memory.reachable(array) for array in shared),
@@ -111,10 +112,16 @@ def own_block(whole: Array, rank: int, ranks: int) -> Array:
     return whole.reshape(-1)[rank * block : (rank + 1) * block]
 
 
+@functools.cache  # NumPy makes the name anew every time, which takes longer than all other checks
+def _usable_name(dtype: np.dtype[Any]) -> str:
+    """The name of a type that collectives take; empty for another."""
+    return dtype.name if dtype.name in DTYPES and dtype.isnative else ""
+
+
 def _checked_array(array: Array | None, name: str, where: str) -> Array:
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{where}: {name} is a {type(array).__name__}, needs a NumPy array")
-    if array.dtype.name not in DTYPES or not array.dtype.isnative:
+    if not _usable_name(array.dtype):
         raise UsageError(f"{where}: {name} has dtype {array.dtype}, needs one of {', '.join(DTYPES)}")
     if not array.flags.c_contiguous:
         raise UsageError(

@@ -14,6 +14,7 @@ from pycomm.backends.protocol import (
 )
 from pycomm.buffers import Array
 from pycomm.communicator import Communicator
+from pycomm.errors import Unavailable
 
 _COPIES: Final = {
     "allreduce": "gloo reduces in place only: a copy of the input is part of the time",
@@ -58,6 +59,10 @@ class Gloo:
         assert request.receive is not None
         send, receive = _tensor(torch, request.send), _tensor(torch, request.receive)
         call, result, copied = _call(torch, distributed, comm, request, send, receive)
+        try:
+            call()
+        except RuntimeError as error:  # older releases lack some: "does not support reduce_scatter"
+            raise Unavailable(f"gloo of torch {torch.__version__}: {str(error).splitlines()[0]}") from error
         rounding = None if request.dtype.startswith(("float", "bfloat")) else "trunc"
         average = request.op == "avg"
 

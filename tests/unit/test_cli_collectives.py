@@ -2,9 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
+import pycomm
+from pycomm.backends import Request, find_backend
 from pycomm.cli import main
+from pycomm.errors import Unavailable
 
 COMMANDS = ["allreduce", "reduce-scatter", "allgather", "broadcast", "reduce", "alltoall"]
 REDUCE = ["allreduce", "reduce-scatter", "reduce"]
@@ -181,3 +185,23 @@ def test_gloo_gives_what_the_pattern_expects(capfd, command):
             assert (case["status"], case["wrong"]) == ("ok", 0)
     copies = sum("a copy" in "".join(case["warnings"]) for case in found)
     assert copies == len(found) // 2 * GLOO_COPIES.get(command, 0)
+
+
+def asks_an_old_gloo(comm):
+    import torch.distributed as distributed
+
+    def refuse(*arguments):
+        raise RuntimeError("ProcessGroupGloo does not support reduce\n(more)")
+
+    distributed.reduce = refuse
+    array = np.ones(4, np.float32)
+    request = Request("reduce", "library", "sum", 0, "float32", 4, in_place=True, send=array, receive=array)
+    with pytest.raises(Unavailable) as refusal:
+        find_backend("gloo").prepare(comm, request)
+    return str(refusal.value)
+
+
+def test_what_a_release_of_gloo_lacks_is_unavailable():
+    torch = pytest.importorskip("torch")
+    (reason,) = pycomm.run(asks_an_old_gloo, 1)
+    assert reason == f"gloo of torch {torch.__version__}: ProcessGroupGloo does not support reduce"
