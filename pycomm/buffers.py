@@ -64,7 +64,7 @@ def checked_buffers(
     in_place = receive is None or receive is send
     if facts.rooted and comm.rank != root:
         if facts.reduces:
-            send, receive, in_place = _checked_array(send, one, where), None, False
+            send, receive = _checked_array(send, one, where), None
         else:
             receive = _checked_array(send, one, where) if in_place else _checked_array(receive, "receive", where)
             send = None

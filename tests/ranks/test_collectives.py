@@ -126,8 +126,7 @@ in_place_or_not = pytest.mark.parametrize("in_place", [False, True], ids=["out-o
 
 
 @in_place_or_not
-@pytest.mark.parametrize("symmetric", [False, True], ids=["ordinary", "symmetric"])
-@pytest.mark.parametrize("transport", ["threads", "shm"])
+@pytest.mark.parametrize(("transport", "symmetric"), [("threads", True), ("shm", False), ("shm", True)])
 @pytest.mark.parametrize("ranks", range(1, 6))
 def test_every_algorithm_at_every_block(ranks, transport, symmetric, in_place):
     blocks = [0, 1, 2, 3, 7, 16, 17, 127, 1000, 4099, 70001]
@@ -342,7 +341,7 @@ FROZEN.flags.writeable = False
         (lambda comm: comm.broadcast(FOUR, algorithm="double-tree"), "double-tree: has no broadcast"),
         (lambda comm: comm.broadcast([1, 2]), "buffer is a list, needs a NumPy array"),
         (lambda comm: comm.broadcast(None), "buffer is a NoneType"),
-        (lambda comm: comm.broadcast(FROZEN), "broadcast: buffer is read-only|broadcast: receive is read-only"),
+        (lambda comm: comm.broadcast(FROZEN), "broadcast: buffer is read-only"),
         (lambda comm: comm.broadcast(np.zeros((4, 2))[:, 0]), "buffer has strides"),
         (lambda comm: comm.allgather(TWO, FROZEN), "receive is read-only"),
         (lambda comm: comm.allgather(FROZEN), "send is read-only"),
