@@ -83,10 +83,11 @@ std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algo
 }
 
 std::unique_ptr<ShotOperation> make_shot(int device, int hops, int ranks, int rank, const std::string& dtype,
-                                         const std::string& op, std::int64_t count, double patience_s, int sharing) {
+                                         const std::string& op, std::int64_t count, double patience_s, int sharing,
+                                         int lanes) {
   const DType type = dtype_from(dtype);
   const ShotLayout layout =
-      choose_shot(hops == 1 ? Shot::one : Shot::two, ranks, count * static_cast<std::int64_t>(size_of(type)));
+      choose_shot(hops == 1 ? Shot::one : Shot::two, ranks, count * static_cast<std::int64_t>(size_of(type)), lanes);
   return std::make_unique<ShotOperation>(device, layout, type, rank, op_from(op), patience_s, sharing);
 }
 
@@ -216,7 +217,8 @@ void register_operations(py::module_& module) {
       .def_property_readonly("segments", [](const EngineOperation& o) { return o.plan().schedule.segments; });
   py::class_<ShotOperation, Operation>(module, "ShotOperation", py::module_local())
       .def(py::init(&make_shot), py::kw_only(), py::arg("device"), py::arg("hops"), py::arg("ranks"), py::arg("rank"),
-           py::arg("dtype"), py::arg("op"), py::arg("count"), py::arg("patience_s"), py::arg("sharing"));
+           py::arg("dtype"), py::arg("op"), py::arg("count"), py::arg("patience_s"), py::arg("sharing"),
+           py::arg("lanes"));
   py::class_<DevicePacker>(module, "DevicePacker", py::module_local())
       .def(py::init([](int device, std::vector<std::int64_t> begins, std::vector<std::int64_t> counts,
                        std::int64_t count, const std::string& tensor_dtype, const std::string& buffer_dtype) {

@@ -142,12 +142,11 @@ void ShotOperation::launch(const void* in, void* out, cudaStream_t stream) {
         &arguments, stream);
 }
 
-ShotLayout choose_shot(Shot shot, int ranks, std::int64_t bytes) {
+ShotLayout choose_shot(Shot shot, int ranks, std::int64_t bytes, int most_blocks) {
   constexpr std::int64_t kLongestLine = 256 << 10;  // as in choose.cpp: not measured yet
-  constexpr std::int64_t kMostBlocks = 32;
   ShotLayout layout{shot, bytes <= kLongestLine ? Form::line : Form::bulk, ranks, 1, bytes};
   const std::int64_t blocks = (layout.part_units() + kShotThreads - 1) / kShotThreads;
-  layout.blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks));
+  layout.blocks = static_cast<std::int32_t>(std::clamp<std::int64_t>(blocks, 1, most_blocks));
   return layout;
 }
 

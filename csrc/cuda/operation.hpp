@@ -76,7 +76,7 @@ class ShotOperation : public Operation {
   std::unique_ptr<DeviceMemory> inboxes_;
 };
 
-// Blocks and form that suit a buffer of so many bytes.
-ShotLayout choose_shot(Shot shot, int ranks, std::int64_t bytes);
+// Form and blocks, at most so many, that suit a buffer of so many bytes.
+ShotLayout choose_shot(Shot shot, int ranks, std::int64_t bytes, int most_blocks);
 
 }  // namespace pycomm::device

@@ -16,7 +16,9 @@ from pycomm.world import World
 
 # Kernels without a schedule, and the schedules whose numbers and bytes are theirs.
 SHOTS: Final = {"one-shot": "mesh", "two-shot": "direct"}
-LANES: Final = 16
+# Lanes that segments are dealt to at most: the first of these that can be resident together on every rank's device. A
+# kernel without a schedule has blocks instead, and twice as many.
+LANES: Final = (16, 8, 4, 2, 1)
 # Bytes that a link moves while a message is on its way: 1 µs at NVLink 4's 450 GB/s. By the model, not measured.
 _LATENCY_BYTES: Final = 450_000
 
@@ -115,7 +117,7 @@ class DeviceOperation:
         """Messages that a chunk is cut into."""
         return 1 if self.algorithm in SHOTS else int(self.native.segments)
 
-    def _make(self, device: int) -> Any:
+    def _make(self, device: int, lanes: int) -> Any:
         comm, algorithm = self._comm, self.algorithm
         common = {
             "device": device,
@@ -126,6 +128,7 @@ class DeviceOperation:
             "count": self._count,
             "patience_s": patience_of(comm.world),
             "sharing": self._sharing if comm.transport == "threads" else 1,
+            "lanes": 2 * lanes if algorithm in SHOTS and lanes > 1 else lanes,
         }
         if algorithm in SHOTS:
             if self._collective != "allreduce":
@@ -144,7 +147,6 @@ class DeviceOperation:
             root=self._root,
             in_place=self._in_place,
             queue_bytes=QUEUE_BYTES,
-            lanes=LANES,
             **common,
         )
 
@@ -158,11 +160,18 @@ class DeviceOperation:
         peers: list[Any] = []
 
         def make() -> tuple[Any, int]:
-            self.native = self._make(device)
+            self.native = self._make(device, lanes)
             arena = self.native.arena
             return arena.address if comm.transport == "threads" else arena.handle(), device
 
-        found = comm.world.agree(make)
+        for lanes in LANES:
+            try:
+                found = comm.world.agree(make)
+                break
+            except Unavailable:
+                self.native = None
+                if lanes == LANES[-1]:
+                    raise
 
         def connect() -> None:
             addresses = []

@@ -136,12 +136,32 @@ def test_a_kernel_that_waits_in_vain_fails_its_row_and_names_whom(
     assert "rank 0 of 2: allreduce: the kernel gave up waiting for a message from rank 1 (lane 0, step" in broken.reason
 
 
-def test_more_lanes_than_can_be_resident_are_skipped_with_the_numbers(emulated_gpus: Emulate, bench: Bench) -> None:
-    # Chunks of 64 KiB go over 4 lanes in messages of 16 KiB; a processor of 2048 threads holds 4 blocks of 512.
+def test_lanes_are_as_many_as_can_be_resident_on_every_rank(
+    emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = emulated_gpus(2)
+    right = module.EngineOperation
+    made: dict[int, int] = {}
+
+    def crowded_on_rank_1(**given: Any) -> Any:
+        if given["rank"] == 1 and given["lanes"] > 4:
+            raise Unavailable("no room")
+        made[given["rank"]] = given["lanes"]
+        return right(**given)
+
+    monkeypatch.setattr(module, "EngineOperation", crowded_on_rank_1)
+    (case,) = bench("--ranks", "2", "--sizes", "64", "--algorithms", "ring")
+    assert (case.status, case.wrong) == ("ok", 0)
+    assert made == {0: 4, 1: 4}
+
+
+def test_ranks_of_which_no_lane_can_be_resident_are_skipped_with_the_numbers(
+    emulated_gpus: Emulate, bench: Bench
+) -> None:
     emulated_gpus(1, processors=1)
-    (case,) = bench("--ranks", "2", "--sizes", "128K", "--algorithms", "ring")
-    assert case.status == "skipped"
-    assert "4 lanes × 2 ranks cannot be resident together, at most 4 blocks of 512 threads can" in case.reason
+    for case in bench("--ranks", "8", "--sizes", "128K", "--algorithms", "ring,two-shot"):
+        assert case.status == "skipped"
+        assert "1 lanes × 8 ranks cannot be resident together, at most 4 blocks of 512 threads can" in case.reason
 
 
 def test_a_message_too_long_for_an_inbox_is_skipped_with_the_numbers(

@@ -191,7 +191,7 @@ class StandInCommunicator:
         if key not in self.operations:
             made = self.nccl.module.ShotOperation(
                 device=0, hops=2, ranks=self.ranks, rank=self.rank, dtype=NCCL_TYPES[dtype], op=NCCL_OPS[op],
-                count=count, patience_s=60, sharing=self.ranks,
+                count=count, patience_s=60, sharing=self.ranks, lanes=4,
             )  # fmt: skip
             self.nccl.arenas[self.rank] = made.arena.address
             self.nccl.barrier.wait()
