@@ -29,7 +29,13 @@ class _Case:
     """One trace on one network under one strategy and algorithm."""
 
     setup: Setup
-    title: str
+    network: str
+    algorithm: str  # with its options
+    times: str  # where they come from
+
+    @property
+    def name(self) -> str:
+        return f"{self.setup.trace.name} on {self.network}, {self.setup.strategy}, {self.algorithm}"
 
 
 @click.command("predict")
@@ -83,18 +89,18 @@ def command(
         strategies.split(","),
         _algorithms(algorithms),
     )
-    everything: list[Prediction] = []
+    lines: dict[str, list[Prediction]] = {}
     blocks: list[str] = []
     for case in cases:
         rows = [predict(case.setup, count) for count in counts]
         after = [predict(changed(case.setup, changes), count) for count in counts] if changes else []
-        everything += rows
+        lines[case.name] = rows
         blocks.append(_block(case, rows, after, what_if or "", format_))
     click.echo(("\n\n" if format_ in ("table", "markdown") else "\n").join(blocks))
     if plot is not None:
         from pycomm.report import scaling
 
-        scaling.write(everything, plot, title=cases[0].title.split("\n")[0], force=force)
+        scaling.write(lines, plot, force=force)
     if timeline is not None:
         from pycomm.model.tasks import run
         from pycomm.report import timeline as timeline_file
@@ -194,8 +200,7 @@ def _cases(
                         algorithm=used,
                         options=algorithm.options if algorithm else {},
                     )
-                    title = f"{trace.name} on {network_name}, {name}, {used}\n{times}"
-                    cases.append(_Case(setup, title))
+                    cases.append(_Case(setup, network_name, str(algorithm) if algorithm else used, times))
     return cases
 
 
@@ -242,9 +247,7 @@ def _block(case: _Case, rows: list[Prediction], after: list[Prediction], what_if
         for line, row, other in zip(lines, rows, after, strict=True):
             line += [_milliseconds(other.iteration_s), f"{other.iteration_s / row.iteration_s - 1:+.0%}"]
     if format_ in ("csv", "json"):
-        headings = ["model", "strategy", "algorithm", *headings]
-        lines = [
-            [case.setup.trace.name, row.strategy, row.algorithm, *line] for row, line in zip(rows, lines, strict=True)
-        ]
+        headings = ["model", "network", "strategy", "algorithm", *headings]
+        lines = [[case.setup.trace.name, case.network, case.setup.strategy, case.algorithm, *line] for line in lines]
     body = render(format_, headings, lines, [row.advice for row in rows])
-    return f"{case.title}\n\n{body}" if format_ in ("table", "markdown") else body
+    return f"{case.name}\n{case.times}\n\n{body}" if format_ in ("table", "markdown") else body

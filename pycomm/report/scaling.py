@@ -1,16 +1,18 @@
-"""Speed-up over workers as a plot: one line a strategy and algorithm, beside the ideal."""
+"""Speed-up over workers as a plot: a line a prediction, beside the ideal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pycomm.errors import Unavailable, UsageError
 from pycomm.model.predict import Prediction
 
 
-def write(rows: Sequence[Prediction], path: str | Path, *, title: str, force: bool = False) -> None:
-    """Write the plot; the file's ending names the format (svg, png, pdf).
+def write(lines: Mapping[str, Sequence[Prediction]], path: str | Path, *, force: bool = False) -> None:
+    """Write the plot of named lines; the file's ending names the format (svg, png, pdf).
+
+    What all names have in common, between commas, becomes the title.
 
     Raises UsageError if the file exists and `force` is not set, or has an ending that is no format; Unavailable
     without matplotlib.
@@ -23,10 +25,10 @@ def write(rows: Sequence[Prediction], path: str | Path, *, title: str, force: bo
         raise Unavailable("a plot needs matplotlib: pip install 'pycomm[report]'") from error
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
-    workers = sorted({row.workers for row in rows})
+    workers = sorted({row.workers for line in lines.values() for row in line})
     axes.plot(workers, workers, color="0.7", linestyle="--", label="ideal")
-    for label in dict.fromkeys(f"{row.strategy}, {row.algorithm}" for row in rows):
-        line = sorted((row for row in rows if f"{row.strategy}, {row.algorithm}" == label), key=lambda row: row.workers)
+    title, labels = _shared_and_own(list(lines))
+    for label, line in zip(labels, lines.values(), strict=True):
         axes.plot([row.workers for row in line], [row.speed_up for row in line], marker="o", label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
@@ -40,3 +42,11 @@ def write(rows: Sequence[Prediction], path: str | Path, *, title: str, force: bo
         figure.savefig(path)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
+
+
+def _shared_and_own(names: Sequence[str]) -> tuple[str, list[str]]:
+    """What all names have, and what each has besides; of names that are all alike the whole is both."""
+    parts = [name.split(", ") for name in names]
+    shared = [part for part in parts[0] if all(part in other for other in parts)]
+    own = [", ".join(part for part in mine if part not in shared) for mine in parts]
+    return ", ".join(shared), [label or ", ".join(shared) for label in own]

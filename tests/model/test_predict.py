@@ -18,6 +18,7 @@ from pycomm.model.predict import Faster, Setup, changed, predict
 from pycomm.model.spread import iteration_by_preset, spread
 from pycomm.model.strategies import STRATEGIES
 from pycomm.model.tasks import run
+from pycomm.report import scaling
 
 
 def setup(**more) -> Setup:
@@ -146,7 +147,7 @@ def test_formats_and_files(tmp_path, capsys):
         ("horovod", "4"),
     ]
     assert all(row["advice"].endswith(".") for row in rows)
-    assert lines_of(capsys, command.replace("json", "csv"))[0].startswith("model,strategy,algorithm,workers")
+    assert lines_of(capsys, command.replace("json", "csv"))[0].startswith("model,network,strategy,algorithm,workers")
     plot, timeline = tmp_path / "p.svg", tmp_path / "t.json"
     files = f"predict --models alexnet --networks 10gbe --workers 1,4 --timeline {timeline}"
     lines_of(capsys, files)
@@ -162,6 +163,31 @@ def test_formats_and_files(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     lines_of(capsys, f"predict --models alexnet --networks 10gbe --workers 1,4 --plot {plot}")
     assert "<svg" in plot.read_text()
+
+
+def test_a_plot_has_a_line_a_model_network_strategy_and_algorithm(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    drawn = {}
+    monkeypatch.setattr(scaling, "write", lambda lines, path, *, force: drawn.update(lines))
+    models, networks, algorithms = "alexnet,vgg16", "10gbe,ib-edr", "ring,ps:servers=2"
+    options = f"--workers 2,4 --strategies wfbp,horovod --algorithms {algorithms} --plot {tmp_path / 'p.png'}"
+    lines_of(capsys, f"predict --models {models} --networks {networks} {options}")
+    assert list(drawn)[:2] == ["alexnet on 10gbe, wfbp, ring", "alexnet on 10gbe, wfbp, ps:servers=2"]
+    assert len(drawn) == 16
+    assert all([row.workers for row in line] == [2, 4] for line in drawn.values())
+
+
+@pytest.mark.parametrize(
+    ("names", "title", "labels"),
+    [
+        (["a on x, wfbp, ring"], "a on x, wfbp, ring", ["a on x, wfbp, ring"]),
+        (["a on x, wfbp, ring", "a on x, wfbp, ps"], "a on x, wfbp", ["ring", "ps"]),
+        (["a on x, wfbp, ring", "b on x, wfbp, ring"], "wfbp, ring", ["a on x", "b on x"]),
+        (["a on x, wfbp, ring", "b on x, horovod, ps"], "", ["a on x, wfbp, ring", "b on x, horovod, ps"]),
+    ],
+)
+def test_a_plot_s_title_is_what_its_lines_have_in_common(names, title, labels):
+    assert scaling._shared_and_own(names) == (title, labels)
 
 
 @pytest.mark.parametrize(
