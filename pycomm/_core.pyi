@@ -52,6 +52,7 @@ class Barrier(Runnable):
     def __init__(self, memory: SharedMemory) -> None: ...
 
 class Operation(Runnable):
+    buffers: Any
     def __init__(
         self,
         memory: SharedMemory,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pycomm import _core
@@ -22,6 +23,7 @@ class Operation:
         algorithm: the registry name, ``auto`` resolved.
         options: its options, ``""`` or as in ``"servers=2,dedicated"``.
         segments: messages a chunk is cut into.
+        run: runs it once, on the buffers it was made for.
         native: the `_core.Runnable` that a native loop can time.
     """
 
@@ -46,17 +48,14 @@ class Operation:
             buffers.send,
             buffers.receive,
         )
+        self.native.buffers = buffers
+        self.run: Callable[[], None] = self.native.run
         self.algorithm = chosen.name
         self.options = chosen.options_text
         self.segments: int = self.native.segments
-        self.buffers: Buffers | None = buffers
-
-    def run(self) -> None:
-        """Run once. A method, so that who holds it alone holds the arrays too."""
-        self.native.run()
 
     def run_on(self, buffers: Buffers) -> None:
         """Run once on other buffers that agree in `key`, keeping no hold of them afterwards."""
         self.native.rebind(buffers.send, buffers.receive)
-        self.buffers = None
-        self.native.run()
+        self.native.buffers = None
+        self.run()

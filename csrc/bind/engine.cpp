@@ -24,10 +24,17 @@ void check_interrupt() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
+// With the arrays it works on, so that who holds the operation, or its `run` alone, holds them too.
+struct HoldingOperation final : Operation {
+  using Operation::Operation;
+  py::object buffers = py::none();
+};
+
 class Barrier final : public Runnable {
  public:
   explicit Barrier(std::shared_ptr<SharedMemory> memory) : memory_(std::move(memory)) {}
-  void run() override { memory_->barrier(); }
+  bool start() override { return false; }
+  void finish() override { memory_->barrier(); }
 
  private:
   std::shared_ptr<SharedMemory> memory_;
@@ -64,10 +71,10 @@ py::array_t<std::uint8_t> empty_in(const std::shared_ptr<Region>& region, std::s
 const void* data_of(const std::optional<py::array>& array) { return array ? array->data() : nullptr; }
 void* mutable_data_of(std::optional<py::array>& array) { return array ? array->mutable_data() : nullptr; }
 
-std::unique_ptr<Operation> prepare(std::shared_ptr<SharedMemory> memory, const std::string& collective,
-                                   const std::string& algorithm, const Options& options, const std::string& op,
-                                   const std::string& dtype, std::int64_t count, int root, bool in_place,
-                                   bool symmetric, std::optional<py::array> in, std::optional<py::array> out) {
+std::unique_ptr<HoldingOperation> prepare(std::shared_ptr<SharedMemory> memory, const std::string& collective,
+                                          const std::string& algorithm, const Options& options, const std::string& op,
+                                          const std::string& dtype, std::int64_t count, int root, bool in_place,
+                                          bool symmetric, std::optional<py::array> in, std::optional<py::array> out) {
   Call call;
   call.collective = collective_from(collective);
   call.root = root;
@@ -79,7 +86,7 @@ std::unique_ptr<Operation> prepare(std::shared_ptr<SharedMemory> memory, const s
   call.in_place = in_place;
   call.symmetric = symmetric;
   Plan plan = make_plan(call, memory->ranks(), memory->slot_bytes());
-  return std::make_unique<Operation>(std::move(memory), std::move(plan), data_of(in), mutable_data_of(out));
+  return std::make_unique<HoldingOperation>(std::move(memory), std::move(plan), data_of(in), mutable_data_of(out));
 }
 
 void die_with_parent(int parent) {
@@ -117,19 +124,22 @@ void register_engine(py::module_& module) {
   py::class_<Barrier, Runnable>(module, "Barrier", "A barrier of all ranks, ready to run.")
       .def(py::init<std::shared_ptr<SharedMemory>>());
 
-  py::class_<Operation, Runnable>(module, "Operation", "A prepared collective.")
+  py::class_<HoldingOperation, Runnable>(module, "Operation", "A prepared collective.")
       .def(py::init(&prepare), py::arg("memory"), py::arg("collective"), py::arg("algorithm"), py::arg("options"),
            py::arg("op"), py::arg("dtype"), py::arg("count"), py::arg("root"), py::arg("in_place"),
            py::arg("symmetric"), py::arg("send").none(true), py::arg("receive").none(true))
       .def(
           "rebind",
-          [](Operation& operation, std::optional<py::array> in, std::optional<py::array> out) {
+          [](HoldingOperation& operation, std::optional<py::array> in, std::optional<py::array> out) {
             operation.rebind(data_of(in), mutable_data_of(out));
           },
           py::arg("send").none(true), py::arg("receive").none(true))
-      .def_property_readonly("signature", [](const Operation& operation) { return operation.plan().signature(); })
-      .def_property_readonly("segments", [](const Operation& operation) { return operation.plan().schedule.segments; })
-      .def_property_readonly("lanes", [](const Operation& operation) { return operation.plan().lanes; });
+      .def_readwrite("buffers", &HoldingOperation::buffers, "Whatever is to live as long as the operation.")
+      .def_property_readonly("signature",
+                             [](const HoldingOperation& operation) { return operation.plan().signature(); })
+      .def_property_readonly("segments",
+                             [](const HoldingOperation& operation) { return operation.plan().schedule.segments; })
+      .def_property_readonly("lanes", [](const HoldingOperation& operation) { return operation.plan().lanes; });
 
   module.def("die_with_parent", &die_with_parent, py::arg("parent"),
              "Have the kernel kill this process when `parent` ends; at once if it has ended.");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "schedule/text.hpp"
 
 namespace pycomm {
 
@@ -11,17 +12,15 @@ namespace {
 // Past this many bytes of a call, what is stored will not be found in a cache again.
 constexpr std::size_t kStreamingBytes = std::size_t{8} << 20;
 
+// A call of at most so many bytes is over in microseconds if its peers are there: it is tried for so many walks, some
+// twenty microseconds, before its caller is asked to let others go on.
+constexpr std::size_t kBriefBytes = std::size_t{16} << 10;
+constexpr int kPatience = 1000;
+
 std::uint64_t fnv1a(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
-}
-
-// The chunk whose extent a step has.
-std::int32_t sized_chunk(const Step& step) {
-  if (step.chunk >= 0) return step.chunk;
-  const bool sends = step.action == Action::send;
-  return (sends ? step.from : step.to).chunk;
 }
 
 std::size_t index_of(Buffer buffer) { return static_cast<std::size_t>(buffer); }
@@ -39,6 +38,9 @@ Operation::Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void
   if (tmp_elements > 0) tmp_ = memory_->region().allocate(tmp_elements * size_of(call.dtype));
   bases_[index_of(Buffer::tmp)] = static_cast<std::byte*>(tmp_);
   streaming_ = static_cast<std::size_t>(call.count) * size_of(call.dtype) >= kStreamingBytes;
+  const bool brief = static_cast<std::size_t>(call.count) * size_of(call.dtype) <= kBriefBytes;
+  // Where ranks are threads, or share cores, the peers may need just what the caller holds.
+  if (brief && !memory_->config().one_process) patience_ = memory_->oversubscribed() ? 1 : kPatience;
   contributors_ = call.op == Op::avg ? schedule.workers : 0;
   kernels_ = &kernels(call.dtype, call.op);
   rebind(in, out);
@@ -62,7 +64,9 @@ Operation::~Operation() {
 
 std::byte* Operation::address(Place place, std::int32_t segment) const {
   std::byte* base = bases_[index_of(place.buffer)];
-  if (base == nullptr) return nullptr;
+  if (base == nullptr && plan_.call.count > 0)
+    throw UsageError("rank " + std::to_string(memory_->rank()) + ": " + plan_.signature() + " uses " + text_of(place) +
+                     ", and this rank was given no such buffer");
   const auto item = static_cast<std::int64_t>(size_of(plan_.call.dtype));
   if (place.buffer != Buffer::tmp) return base + plan_.extent(place.chunk, segment).begin * item;
   return base + (place.chunk * plan_.tmp_stride() + plan_.extent(0, segment).begin) * item;
@@ -86,7 +90,8 @@ void Operation::bind() {
         }
         const std::size_t together = length_of_run(steps, index);
         for (std::size_t k = 0; k < together; ++k)
-          task.count += static_cast<std::size_t>(plan_.extent(sized_chunk(steps[index + k]), segment).count);
+          if (const std::int32_t chunk = chunk_of(steps[index + k]); chunk >= 0)
+            task.count += static_cast<std::size_t>(plan_.extent(chunk, segment).count);
         task.bytes = task.count * item;
         switch (step.action) {
           case Action::send:
@@ -162,14 +167,10 @@ void Operation::fuse_what_follows(Task& task, std::span<const Step> following, s
   task.landings = static_cast<std::int32_t>(landings_.size()) - task.first_landing;
 }
 
-void Operation::run() {
-  const Board& own = memory_->board(memory_->rank());
-  if (own.state.load(std::memory_order_relaxed) != RankState::running)
-    throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
-  for (LaneTasks& lane : lanes_) lane.next = 0;
-  memory_->enter(signature_, signature_text_, bases_[index_of(Buffer::out)]);
+template <class Part>
+auto Operation::guarded(Part part) {
   try {
-    run_lanes();
+    return part();
   } catch (const SignatureMismatch& mismatch) {
     memory_->fail("the ranks call different collectives");
     memory_->raise_mismatch(mismatch.peer);
@@ -179,27 +180,55 @@ void Operation::run() {
   }
 }
 
-void Operation::run_lanes() {
-  Waiter waiter(*memory_, signature_);
-  for (;;) {
-    bool progress = false;
-    bool done = true;
-    for (LaneTasks& lane : lanes_) {
-      if (lane.next == lane.tasks.size()) continue;
-      progress |= advance(lane);
-      done &= lane.next == lane.tasks.size();
+bool Operation::start() {
+  const Board& own = memory_->board(memory_->rank());
+  if (own.state.load(std::memory_order_relaxed) != RankState::running)
+    throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
+  for (LaneTasks& lane : lanes_) lane.next = 0;
+  memory_->enter(signature_, signature_text_, bases_[index_of(Buffer::out)]);
+  return guarded([this] {
+    for (int idle = 0; idle < patience_; ++idle) {
+      const Walk walked = walk();
+      if (walked.done && released()) return true;
+      if (walked.progress) idle = 0;
+      Waiter::pause();
     }
-    if (done) break;
-    if (progress)
+    return false;
+  });
+}
+
+void Operation::finish() {
+  guarded([this] {
+    Waiter waiter(*memory_, signature_);
+    for (;;) {
+      const Walk walked = walk();
+      if (walked.done) break;
+      if (walked.progress)
+        waiter.progress();
+      else
+        waiter.idle([this] { return describe(); });
+    }
+    for (const auto& [outbox, peer] : posting_) {
       waiter.progress();
-    else
-      waiter.idle([this] { return describe(); });
+      while (!outbox->released())
+        waiter.idle(
+            [this, peer] { return Waiting{peer, plan_.signature() + ", until it has taken the last message"}; });
+    }
+  });
+}
+
+Operation::Walk Operation::walk() {
+  Walk walked;
+  for (LaneTasks& lane : lanes_) {
+    if (lane.next == lane.tasks.size()) continue;
+    walked.progress |= advance(lane);
+    walked.done &= lane.next == lane.tasks.size();
   }
-  for (const auto& [outbox, peer] : posting_) {
-    waiter.progress();
-    while (!outbox->released())
-      waiter.idle([this, peer] { return Waiting{peer, plan_.signature() + ", until it has taken the last message"}; });
-  }
+  return walked;
+}
+
+bool Operation::released() const {
+  return std::all_of(posting_.begin(), posting_.end(), [](const auto& posted) { return posted.first->released(); });
 }
 
 bool Operation::advance(LaneTasks& lane) {
@@ -290,8 +319,6 @@ bool Operation::try_combine(LaneTasks& lane, const Task& task) {
 }
 
 Waiting Operation::describe() const {
-  static constexpr const char* kNames[] = {"send",    "recv",  "recv_reduce", "copy", "reduce",
-                                           "combine", "scale", "wait",        "after"};
   const Program& program = plan_.schedule.programs[static_cast<std::size_t>(memory_->rank())];
   for (std::size_t index = 0; index < lanes_.size(); ++index) {
     const LaneTasks& lane = lanes_[index];
@@ -300,9 +327,7 @@ Waiting Operation::describe() const {
     const Step& step = steps[lane.next % steps.size()];
     if (step.action == Action::after) continue;  // another lane says what it waits for
     Waiting waiting{step.peer, plan_.signature() + ", lane " + std::to_string(index) + ", step " +
-                                   std::to_string(lane.next % steps.size()) + " (" +
-                                   kNames[static_cast<std::size_t>(step.action)] + " chunk " +
-                                   std::to_string(step.action == Action::send ? step.from.chunk : step.to.chunk) + ")"};
+                                   std::to_string(lane.next % steps.size()) + " (" + text_of(program, step) + ")"};
     if (step.action == Action::combine && lane.ready_inputs < step.operands)  // else for a peer to enter
       waiting.peer = program.operands_of(step)[static_cast<std::size_t>(lane.ready_inputs)].peer;
     return waiting;

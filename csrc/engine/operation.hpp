@@ -18,7 +18,7 @@
 
 namespace pycomm {
 
-class Operation final : public Runnable {
+class Operation : public Runnable {
  public:
   // `in` and `out` have the extents the collective gives them and stay valid as long as the operation; both null on a
   // dedicated server; the same for in place.
@@ -27,8 +27,10 @@ class Operation final : public Runnable {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // Raises TransportError when a peer is lost, silent, or in another call; every later call on this world then fails.
-  void run() override;
+  // Both raise TransportError when a peer is lost, silent, or in another call; every later call on this world then
+  // fails.
+  bool start() override;
+  void finish() override;
 
   // The same call on other buffers of the same extents.
   void rebind(const void* in, void* out);
@@ -80,8 +82,15 @@ class Operation final : public Runnable {
 
   void bind();
   void fuse_what_follows(Task& task, std::span<const Step> following, std::int32_t segment);
-  void run_lanes();
+  struct Walk {
+    bool progress = false;
+    bool done = true;
+  };
+  Walk walk();                    // every lane as far as it goes
   bool advance(LaneTasks& lane);  // as far as it goes; whether that was anywhere
+  bool released() const;          // every posted message has been taken
+  template <class Part>
+  auto guarded(Part part);  // tells the peers what part() raises
   bool attempt(LaneTasks& lane, Task& task);
   bool try_send(Task& task);
   bool try_combine(LaneTasks& lane, const Task& task);
@@ -96,6 +105,7 @@ class Operation final : public Runnable {
   std::uint64_t signature_ = 0;
   std::uint32_t short_signature_ = 0;
   bool streaming_ = false;
+  int patience_ = 0;  // walks without progress in start()
   std::int64_t contributors_ = 1;
   const Kernels* kernels_ = nullptr;
   std::vector<LaneTasks> lanes_;

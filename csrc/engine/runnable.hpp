@@ -3,9 +3,19 @@
 
 namespace pycomm {
 
-struct Runnable {
+class Runnable {
+ public:
   virtual ~Runnable() = default;
-  virtual void run() = 0;  // returns when this rank's part is done; raises TransportError when a peer is lost
+
+  // Returns when this rank's part is done; raises TransportError when a peer is lost.
+  void run() {
+    if (!start()) finish();
+  }
+
+  // run() in two parts, so that who holds a lock that others need (Python's) can keep it for what is over at once:
+  // what can be done in a few microseconds, and whether that was all; then, if not, the rest.
+  virtual bool start() = 0;
+  virtual void finish() = 0;
 };
 
 }  // namespace pycomm

@@ -23,6 +23,8 @@ class Waiter {
     if (yield_and_look_due()) look(describe());
   }
 
+  static void pause();  // between two looks at memory
+
   // Called when something was done.
   void progress() {
     rounds_ = 0;
@@ -32,7 +34,6 @@ class Waiter {
  private:
   static constexpr std::uint32_t kSpins = 20'000;  // about half a millisecond
 
-  static void pause();
   bool yield_and_look_due();
   void look(const Waiting& waiting);
 

@@ -14,10 +14,12 @@ namespace {
 struct Scripted final : Runnable {
   Scripted(std::string& log, std::int64_t& now_ns, char name, std::int64_t takes_ns)
       : log_(log), now_ns_(now_ns), name_(name), takes_ns_(takes_ns) {}
-  void run() override {
+  bool start() override {
     log_ += name_;
     now_ns_ += takes_ns_;
+    return true;
   }
+  void finish() override {}
 
  private:
   std::string& log_;

@@ -260,7 +260,7 @@ def prepared_runs_again(comm):
         send[:] = value
         step.run()
         everywhere.run()
-        assert (everywhere.buffers.receive == value * comm.ranks).all()
+        assert (everywhere.native.buffers.receive == value * comm.ranks).all()
     pieces = np.arange(comm.ranks, dtype=np.int64) + 10 * comm.rank
     operations = [
         comm.prepare_broadcast(np.full(3, comm.rank), comm.ranks - 1),
@@ -269,8 +269,8 @@ def prepared_runs_again(comm):
     ]
     for operation in operations:
         operation.run()
-    assert (operations[0].buffers.receive == comm.ranks - 1).all()
-    assert comm.rank != 1 or (operations[1].buffers.receive == 2**comm.ranks).all()
+    assert (operations[0].native.buffers.receive == comm.ranks - 1).all()
+    assert comm.rank != 1 or (operations[1].native.buffers.receive == 2**comm.ranks).all()
     assert pieces.tolist() == [10 * peer + comm.rank for peer in range(comm.ranks)]
     return [operation.algorithm for operation in operations]
 

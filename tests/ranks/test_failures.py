@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 import pycomm
+from pycomm import _core
 
 BOTH = pytest.mark.parametrize("transport", ["threads", "shm"])
 
@@ -127,6 +128,18 @@ def test_different_calls_are_refused_with_both_in_words(transport, calls):
         pycomm.run(function, ranks=2, transport=transport)
     for op, algorithm, count in calls:
         assert f"allreduce of {count} float32 by {algorithm}, op {op}" in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["send", "receive"])
+def test_a_buffer_that_the_schedule_uses_and_the_rank_lacks_is_refused(missing):
+    def function(comm):
+        given = {"send": np.zeros(4, np.float32), "receive": np.zeros(4, np.float32)} | {missing: None}
+        call = ("allreduce", "ring", {}, "sum", "float32", 4, 0, False, False)
+        _core.Operation(comm.memory, *call, given["send"], given["receive"])
+
+    place = {"send": "in", "receive": "out"}[missing]
+    with pytest.raises(pycomm.UsageError, match=rf"uses {place}\[\d\], and this rank was given no such buffer"):
+        pycomm.run(function, ranks=2)
 
 
 def test_a_broken_world_says_so_at_the_next_call():
