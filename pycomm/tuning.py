@@ -26,6 +26,7 @@ SYMMETRIC: Final = "symmetric"
 WORTH_A_CHANGE: Final = 0.03
 
 MESH_BYTES: Final = 4 << 10
+MESH_BYTES_OF_TWO: Final = 64 << 10
 DIRECT_BYTES: Final = 1 << 20
 
 Choice = tuple[tuple[int, str], ...]  # ((0, "mesh"), (6000, "direct"), …)
@@ -54,7 +55,7 @@ def shipped(case: Case) -> Choice:
 
     All-reduce: few bytes take the fewest hops, so everyone to everyone (`mesh`) among a few ranks, by doubling among
     many; then `direct`, two hops at the least bytes; beyond a mebibyte of ordinary buffers, where all depends on what
-    stays in the caches, `ring`. The bounds are those seen on two cores with 2 to 7 ranks.
+    stays in the caches, `ring`. The bounds are those seen on two cores, of an EPYC and of a Xeon, with 2 to 7 ranks.
 
     The others are derived. Reduce-scatter and all-gather are the halves of `direct` (over the mesh) and `ring`, which
     move the same bytes; so the bound is theirs. A broadcast takes lg p hops down the tree, or, where many segments
@@ -64,7 +65,8 @@ def shipped(case: Case) -> Choice:
     match case.collective:
         case "allreduce":
             few = "mesh" if case.ranks <= 8 else "recursive-doubling"
-            return ((0, few), (MESH_BYTES + 1, "direct"), *ring)
+            few_bytes = MESH_BYTES_OF_TWO if case.ranks == 2 else MESH_BYTES
+            return ((0, few), (few_bytes + 1, "direct"), *ring)
         case "reduce_scatter" | "allgather":
             return ((0, "mesh"), *ring)
         case "broadcast":

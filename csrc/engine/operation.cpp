@@ -12,10 +12,10 @@ namespace {
 // Past this many bytes of a call, what is stored will not be found in a cache again.
 constexpr std::size_t kStreamingBytes = std::size_t{8} << 20;
 
-// A call of at most so many bytes is over in microseconds if its peers are there: it is tried for so many walks, some
-// twenty microseconds, before its caller is asked to let others go on.
-constexpr std::size_t kBriefBytes = std::size_t{16} << 10;
-constexpr int kPatience = 1000;
+// A call of at most so many bytes is over in some tens of microseconds if its peers are there: it is tried for so many
+// walks, as long again, before its caller is asked to let others go on. Python itself lets them wait for 5 ms.
+constexpr std::size_t kBriefBytes = std::size_t{256} << 10;
+constexpr int kPatience = 2000;
 
 std::uint64_t fnv1a(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325;

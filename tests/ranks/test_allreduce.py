@@ -204,6 +204,8 @@ def algorithm_of_auto(comm, count, symmetric):
     ("ranks", "count", "symmetric", "algorithm"),
     [
         (2, 1, False, "mesh"),
+        (2, 1 << 14, False, "mesh"),
+        (2, (1 << 14) + 1, True, "direct"),
         (3, 1024, True, "mesh"),
         (9, 1024, False, "recursive-doubling"),
         (3, 1025, False, "direct"),
