@@ -172,14 +172,13 @@ class Notes(Lines):
     """Warnings on standard error: each once, when it first comes, and the counts at the end."""
 
     def __init__(self) -> None:
-        self._skipped: dict[str, int] = {}
+        self._skipped: dict[str, list[str]] = {}  # by reason: who, once a row
         self._noisy = 0
         self._seen: set[str] = set()
 
     def add(self, case: CaseRecord) -> None:
         if case.status == "skipped":
-            why = f"{contender_name(case)}: {case.reason}"
-            self._skipped[why] = self._skipped.get(why, 0) + 1
+            self._skipped.setdefault(case.reason, []).append(contender_name(case))
         for warning in case.warnings:
             if warning.startswith("noisy"):
                 self._noisy += 1
@@ -188,8 +187,8 @@ class Notes(Lines):
                 self._say(warning)
 
     def end(self, end: EndRecord) -> None:
-        for why, rows in self._skipped.items():
-            self._say(f"{_rows(rows)} skipped: {why}")
+        for reason, names in self._skipped.items():
+            self._say(f"{_rows(len(names))} skipped: {_some(list(dict.fromkeys(names)))}: {reason}")
         if self._noisy:
             self._say(
                 f"{_rows(self._noisy)} noisy (marked ~): the median is known less well than --target-ci; a larger "
@@ -198,6 +197,11 @@ class Notes(Lines):
 
     def _say(self, warning: str) -> None:
         print(f"warning: {warning}", file=sys.stderr, flush=True)  # looked up now: a live table takes it over
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _rows(count: int) -> str:

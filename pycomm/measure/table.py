@@ -24,7 +24,7 @@ from pycomm.measure.record import CaseRecord, EndRecord, RunRecord
 from pycomm.measure.row import Row
 from pycomm.units import format_bytes
 
-_PLAIN_WIDTH = 160
+_PLAIN_WIDTH = 400  # of a file or a pipe: a note has room, however long
 
 
 class TableSink:
