@@ -62,7 +62,8 @@ def show_plan() -> None:
     print(f"build for this GPU, at most {BUILD_LIMIT_S} s")
     stages = find_stages(Path("results") / "GPU")
     for stage in stages:
-        under = f"compute-sanitizer --tool {stage.sanitizer} " if stage.sanitizer else ""
+        under = "PYCOMM_TMA=1 " if stage.tma else ""
+        under += f"compute-sanitizer --tool {stage.sanitizer} " if stage.sanitizer else ""
         print(f"{stage.name}, at most {stage.limit_s:.0f} s: {under}pycomm {' '.join(stage.arguments)}")
     print(f"together at most {sum(stage.limit_s for stage in stages):.0f} s beside the build, of {BUDGET_S} s")
     for tool in ("nvcc", "cmake", "ninja", "nvidia-smi", "compute-sanitizer"):
@@ -113,12 +114,13 @@ def run_stage(stage: Stage, left_s: float) -> str:
             return "skipped: no compute-sanitizer"
         command = [tool, "--tool", stage.sanitizer, "--error-exitcode", "3"]
     command += [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "pycomm", *stage.arguments]
-    return run(command, min(stage.limit_s, left_s))
+    return run(command, min(stage.limit_s, left_s), tma=stage.tma)
 
 
-def run(command: Sequence[str], limit_s: float) -> str:
+def run(command: Sequence[str], limit_s: float, *, tma: bool = False) -> str:
     """Run a command, its output to ours; past the limit end it with all it started. Returns how it ended."""
     environment = {**os.environ, "PYTHONPATH": str(SITE), "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    environment["PYCOMM_TMA"] = "1" if tma else "0"
     environment.pop("NCCL_NVLS_ENABLE", None)
     cwd = SITE if SITE.exists() else ROOT
     process = subprocess.Popen(command, env=environment, cwd=cwd, start_new_session=True)

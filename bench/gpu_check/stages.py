@@ -4,7 +4,7 @@ They verify every row before they time it, and write each row as it comes, so th
 leaves what it had. NCCL has stages of its own: with several ranks a GPU it is experimental, and may hang.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TYPES = "float64,float32,float16,bfloat16,int64,int32,int8,uint8"
@@ -16,12 +16,14 @@ COLLECTIVES = ("reduce-scatter", "allgather", "broadcast", "reduce", "alltoall")
 
 @dataclass(frozen=True)
 class Stage:
-    """A command with the seconds it may take; `sanitizer` is a tool of compute-sanitizer to run it under."""
+    """A command with the seconds it may take; `sanitizer` is a tool of compute-sanitizer to run it under, and with
+    `tma` Hopper's bulk copies move messages."""
 
     name: str
     limit_s: float
     arguments: tuple[str, ...]
     sanitizer: str = ""
+    tma: bool = False
 
 
 def find_stages(folder: Path) -> list[Stage]:
@@ -39,6 +41,9 @@ def find_stages(folder: Path) -> list[Stage]:
         stages.append(_allreduce(f"speed-{ranks}", limit_s, ranks, "1K,16K,256K,4M,64M", *speed))
         nccl = ("--backends", "nccl", *speed)
         stages.append(_allreduce(f"speed-nccl-{ranks}", 12, ranks, "1K,16K,256K,4M,64M", *nccl))
+    for ranks in ("2", "8"):
+        sized = ("4M,64M", "--algorithms", "ring,mesh,direct", *speed)
+        stages.append(_allreduce(f"tma-{ranks}", 10, ranks, *sized, tma=True))
     long = (*QUICK, "--timeout", "25")  # ranks fill and compare gigabytes in turn
     for ranks, limit_s in (("2", 15), ("8", 30)):
         stages.append(_allreduce(f"large-{ranks}", limit_s, ranks, "1G", "--algorithms", "direct,ring", *long))
@@ -46,6 +51,8 @@ def find_stages(folder: Path) -> list[Stage]:
     stages.append(Stage("copy", 15, ("bench", "copy", "--sizes", "64K,4M,64M,1G", "--iterations", "10", "--force")))
     for tool in ("memcheck", "racecheck"):
         stages.append(_allreduce(f"sanitizer-{tool}", 25, "2", "4,70001", *few, "--timeout", "20", sanitizer=tool))
+    one = ("--algorithms", "ring", *QUICK, "--timeout", "20")
+    stages.append(_allreduce("sanitizer-tma", 15, "2", "1M", *one, sanitizer="memcheck", tma=True))
     for op in ("prod", "min", "max", "avg"):
         stages.append(_allreduce(f"correct-{op}", 8, "4", "4,70001", *QUICK, "--op", op, "--dtypes", TYPES))
     for collective in COLLECTIVES:
@@ -54,12 +61,13 @@ def find_stages(folder: Path) -> list[Stage]:
     return [_writing(stage, folder) for stage in stages]
 
 
-def _allreduce(name: str, limit_s: float, ranks: str, sizes: str, *options: str, sanitizer: str = "") -> Stage:
-    return Stage(
-        name, limit_s, ("bench", "allreduce", "--ranks", ranks, "--sizes", sizes, *SHARED, *options), sanitizer
-    )
+def _allreduce(
+    name: str, limit_s: float, ranks: str, sizes: str, *options: str, sanitizer: str = "", tma: bool = False
+) -> Stage:
+    arguments = ("bench", "allreduce", "--ranks", ranks, "--sizes", sizes, *SHARED, *options)
+    return Stage(name, limit_s, arguments, sanitizer, tma)
 
 
 def _writing(stage: Stage, folder: Path) -> Stage:
     out = ("--out", str(folder / f"{stage.name}.jsonl"))
-    return Stage(stage.name, stage.limit_s, (*stage.arguments, *out), stage.sanitizer)
+    return replace(stage, arguments=(*stage.arguments, *out))

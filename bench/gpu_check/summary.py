@@ -42,6 +42,7 @@ def summarise(folder: Path, heading: str, outcomes: list[tuple[str, float, str]]
     lines += _packing(read_cases(folder / "packing.jsonl"))
     lines += _against_nccl([case for name in names if name.startswith(("speed-", "large-"))
                             for case in read_cases(folder / f"{name}.jsonl")])  # fmt: skip
+    lines += _bulk_copies(folder, [name for name in names if name.startswith("tma-")])
     lines += _copies(read_cases(folder / "copy.jsonl"))
     return "\n".join(lines) + "\n"
 
@@ -77,6 +78,25 @@ def _against_nccl(cases: Iterable[Record]) -> list[str]:
         )
         lines.append(f"| {ranks} | {size} | {name} | {_median_s(ours) * 1e6:.1f} | {nccl} |")
     return lines
+
+
+def _bulk_copies(folder: Path, names: list[str]) -> list[str]:
+    lines = ["", "The same with messages moved by Hopper's bulk copies, beside loads and stores.", ""]
+    lines += ["| ranks | bytes | algorithm | bulk µs | plain µs | plain / bulk |", "|---|---|---|---|---|---|"]
+    for name in names:
+        plain = {_identity(case): case for case in read_cases(folder / f"{name.replace('tma', 'speed')}.jsonl")}
+        for case in read_cases(folder / f"{name}.jsonl"):
+            other = plain.get(_identity(case))
+            if not case["time_s"] or other is None or not other["time_s"]:
+                continue
+            bulk_us, plain_us = _median_s(case) * 1e6, _median_s(other) * 1e6
+            row = f"| {case['ranks']} | {case['bytes']} | {case['algorithm']} "
+            lines.append(f"{row}| {bulk_us:.1f} | {plain_us:.1f} | {plain_us / bulk_us:.2f} |")
+    return lines
+
+
+def _identity(case: Record) -> tuple[Any, ...]:
+    return tuple(case[key] for key in ("backend", "algorithm", "options", "ranks", "bytes"))
 
 
 def _copies(cases: list[Record]) -> list[str]:

@@ -71,7 +71,7 @@ std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algo
                                              const std::string& collective, int ranks, int rank, int root,
                                              const std::string& dtype, const std::string& op, std::int64_t count,
                                              bool in_place, double patience_s, int sharing, std::int64_t queue_bytes,
-                                             int lanes) {
+                                             int lanes, bool tma) {
   Shape shape;
   shape.collective = collective_from(collective);
   shape.ranks = ranks;
@@ -79,7 +79,7 @@ std::unique_ptr<EngineOperation> make_engine(int device, const std::string& algo
   shape.in_place = in_place;
   shape.options = options;
   DevicePlan plan = choose_device_plan(algorithm, shape, dtype_from(dtype), count, {queue_bytes, lanes});
-  return std::make_unique<EngineOperation>(device, std::move(plan), rank, op_from(op), patience_s, sharing);
+  return std::make_unique<EngineOperation>(device, std::move(plan), rank, op_from(op), patience_s, sharing, tma);
 }
 
 std::unique_ptr<ShotOperation> make_shot(int device, int hops, int ranks, int rank, const std::string& dtype,
@@ -213,7 +213,7 @@ void register_operations(py::module_& module) {
       .def(py::init(&make_engine), py::kw_only(), py::arg("device"), py::arg("algorithm"), py::arg("options"),
            py::arg("collective"), py::arg("ranks"), py::arg("rank"), py::arg("root"), py::arg("dtype"), py::arg("op"),
            py::arg("count"), py::arg("in_place"), py::arg("patience_s"), py::arg("sharing"), py::arg("queue_bytes"),
-           py::arg("lanes"))
+           py::arg("lanes"), py::arg("tma"))
       .def_property_readonly("segments", [](const EngineOperation& o) { return o.plan().schedule.segments; });
   py::class_<ShotOperation, Operation>(module, "ShotOperation", py::module_local())
       .def(py::init(&make_shot), py::kw_only(), py::arg("device"), py::arg("hops"), py::arg("ranks"), py::arg("rank"),

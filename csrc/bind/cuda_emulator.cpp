@@ -50,14 +50,20 @@ Mutation mutation_from(const std::string& name) {
   if (name == "no_acquire") return Mutation::no_acquire;
   if (name == "torn_line") return Mutation::torn_line;
   if (name == "no_barrier") return Mutation::no_barrier;
+  if (name == "no_fence_to_async") return Mutation::no_fence_to_async;
+  if (name == "no_fence_from_async") return Mutation::no_fence_from_async;
+  if (name == "no_wait") return Mutation::no_wait;
+  if (name == "read_wait") return Mutation::read_wait;
+  if (name == "no_stage_wait") return Mutation::no_stage_wait;
+  if (name == "no_load_wait") return Mutation::no_load_wait;
   throw UsageError("unknown mutation '" + name + "'");
 }
 
 EngineCase engine_case(const std::string& algorithm, const Options& options, const std::string& collective, int ranks,
                        int root, int segments, int lanes, bool in_place, const std::string& dtype,
                        const std::string& op, std::int64_t count, const std::string& form, const Buffers& inputs,
-                       const Buffers& expected, int shift, std::uint32_t threads, std::uint64_t first_call,
-                       std::uint64_t patience, int silent_rank) {
+                       const Buffers& expected, int shift, std::uint32_t threads, std::int32_t stage_bytes,
+                       std::uint64_t first_call, std::uint64_t patience, int silent_rank) {
   Shape shape;
   shape.collective = collective_from(collective);
   shape.ranks = ranks;
@@ -73,6 +79,7 @@ EngineCase engine_case(const std::string& algorithm, const Options& options, con
       .expected = bytes_of(expected),
       .shift = shift,
       .threads = threads,
+      .stage_bytes = stage_bytes,
       .first_call = first_call,
       .patience = patience,
       .silent_rank = silent_rank,
@@ -190,8 +197,8 @@ PYBIND11_MODULE(_emulator, module) {
            py::arg("collective") = "allreduce", py::arg("ranks"), py::arg("root") = 0, py::arg("segments") = 1,
            py::arg("lanes") = 1, py::arg("in_place") = false, py::arg("dtype") = "float32", py::arg("op") = "sum",
            py::arg("count"), py::arg("form"), py::arg("inputs"), py::arg("expected"), py::arg("shift") = 0,
-           py::arg("threads") = 4, py::arg("first_call") = 0, py::arg("patience") = 10'000'000,
-           py::arg("silent_rank") = -1)
+           py::arg("threads") = 4, py::arg("stage_bytes") = 0, py::arg("first_call") = 0,
+           py::arg("patience") = 10'000'000, py::arg("silent_rank") = -1)
       .def(
           "attempt",
           [](const EngineCase& given, std::uint64_t first_seed, std::uint32_t seeds, const std::string& mutation,

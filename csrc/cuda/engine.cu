@@ -10,6 +10,7 @@
 // calls but the count of calls. In line form a flag has 32 bits; it cannot be mistaken for an older one, since each
 // line of a slot is written anew long before 2^32 messages have passed.
 #include "cuda/engine.hpp"
+#include "cuda/staged_copy.cuh"
 #include "cuda/units.cuh"
 
 namespace pycomm::device {
@@ -92,11 +93,12 @@ __device__ inline Reader reader_of(const EngineArguments& arguments, const Devic
 
 constexpr int kUnroll = 4;  // units a thread has in flight
 
-// Moves a message from a source to a place, or to a slot.
+// Moves a message, from the unit `begin` on, from a source to a place, or to a slot.
 __device__ PYCOMM_OUT_OF_LINE bool move_units(Reader reader, char* to, bool to_slot, bool to_lines, std::uint32_t flag,
-                                              std::int64_t bytes, int item, std::uint64_t patience_ns) {
+                                              std::int64_t begin, std::int64_t bytes, int item,
+                                              std::uint64_t patience_ns) {
   const std::int64_t units = (bytes + kUnitBytes - 1) / kUnitBytes, threads = thread_count();
-  for (std::int64_t first = thread_index(); first < units; first += kUnroll * threads) {
+  for (std::int64_t first = begin + thread_index(); first < units; first += kUnroll * threads) {
     Pack packs[kUnroll];
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
@@ -190,7 +192,8 @@ __device__ inline void free_slots(const EngineArguments& arguments, const Device
 }
 
 __device__ PYCOMM_OUT_OF_LINE bool send(const EngineArguments& arguments, const DeviceLane& lane,
-                                        const DeviceStep& step, Position at, Message message, int item) {
+                                        const DeviceStep& step, Position at, Message message, int item,
+                                        StagedCopy& staged) {
   const Edge& edge = arguments.edges_out[lane.first_out + step.edge];
   const std::uint64_t number = message_number(edge, at, step.message);
   const auto slots = static_cast<std::uint64_t>(slots_of(arguments.form));
@@ -202,8 +205,10 @@ __device__ PYCOMM_OUT_OF_LINE bool send(const EngineArguments& arguments, const 
   if (barrier_or(failed)) return false;
   const Reader reader = reader_of(arguments, lane, arguments.sources[step.first_source], at, message, item);
   const bool lines = arguments.form == Form::line;
-  move_units(reader, slot_of(arguments, edge, number), true, lines, static_cast<std::uint32_t>(number + 1),
-             message.bytes, item, arguments.patience_ns);
+  char* const slot = slot_of(arguments, edge, number);
+  const std::int64_t moved = staged.move(reader.from, slot, message.bytes);
+  move_units(reader, slot, true, lines, static_cast<std::uint32_t>(number + 1), moved, message.bytes, item,
+             arguments.patience_ns);
   barrier();
   if (thread_index() == 0 && !lines) store_release_system(edge.arrived, number + 1);
   return true;
@@ -211,14 +216,15 @@ __device__ PYCOMM_OUT_OF_LINE bool send(const EngineArguments& arguments, const 
 
 template <DType dtype>
 __device__ bool receive(const EngineArguments& arguments, const DeviceLane& lane, const DeviceStep& step, Position at,
-                        Message message, int item) {
+                        Message message, int item, StagedCopy& staged) {
   if (arguments.form == Form::bulk)
     if (barrier_or(thread_index() == 0 && !await_arrivals(arguments, lane, step, at))) return false;
   char* to = base_of(arguments, step.to) + step.to_begin * item + message.offset;
   std::int32_t late = -1;  // the source that did not come
   if (step.work == Work::move) {
     const Reader reader = reader_of(arguments, lane, arguments.sources[step.first_source], at, message, item);
-    if (!move_units(reader, to, false, false, 0, message.bytes, item, arguments.patience_ns)) late = 0;
+    const std::int64_t moved = staged.move(reader.from, to, message.bytes);
+    if (!move_units(reader, to, false, false, 0, moved, message.bytes, item, arguments.patience_ns)) late = 0;
   } else {
     switch (arguments.op) {
       case Op::prod: late = combine_units<dtype, Op::prod>(arguments, lane, step, at, message, to); break;
@@ -248,17 +254,17 @@ __device__ inline Extent extent_of(const EngineArguments& arguments, const Devic
 
 // False when the step gave up: then the whole block leaves.
 template <DType dtype>
-__device__ bool run_step(const EngineArguments& arguments, const DeviceLane& lane, const DeviceStep& step,
-                         Position at) {
+__device__ bool run_step(const EngineArguments& arguments, const DeviceLane& lane, const DeviceStep& step, Position at,
+                         StagedCopy& staged) {
   constexpr int item = static_cast<int>(size_of(dtype));
   const Extent extent = extent_of(arguments, step, at.segment, align_of(dtype));
   const Message message{extent.begin * item, extent.count * item};
   bool going = true;
   switch (step.work) {
     case Work::nothing: break;
-    case Work::send: going = send(arguments, lane, step, at, message, item); break;
+    case Work::send: going = send(arguments, lane, step, at, message, item, staged); break;
     case Work::move:
-    case Work::combine: going = receive<dtype>(arguments, lane, step, at, message, item); break;
+    case Work::combine: going = receive<dtype>(arguments, lane, step, at, message, item, staged); break;
     case Work::scale:
       if (arguments.op == Op::avg) {
         char* place = base_of(arguments, step.to) + step.to_begin * item + message.offset;
@@ -300,11 +306,12 @@ __global__ void __launch_bounds__(kEngineThreads) engine_kernel(EngineArguments 
   // After a failure the queues hold what nobody knows: later calls end at once.
   if (barrier_or(thread_index() == 0 && load(arguments.status) != 0)) return;
   const std::uint64_t calls = load(arguments.calls + index);
+  StagedCopy staged(arguments.form == Form::bulk ? arguments.stage_bytes : 0);
   for (std::int32_t iteration = 0; iteration < lane.iterations; ++iteration) {
     const std::int32_t segment = lane.first_segment + iteration * lane.stride;
     for (std::int32_t step = 0; step < lane.steps; ++step)
       if (!run_step<dtype>(arguments, lane, arguments.steps[lane.first_step + step],
-                           {index, step, segment, iteration, calls, lane.iterations}))
+                           {index, step, segment, iteration, calls, lane.iterations}, staged))
         return;
   }
   barrier();  // every thread has read `calls`

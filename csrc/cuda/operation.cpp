@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::int64_t kUnit = 16;  // bytes a thread moves at a time
 constexpr int kWarp = 32;
+// What a bulk copy carries at a time, four of them under way a block: 64 KiB last a microsecond at 64 GB/s. Not
+// measured yet: docs/gpu.md.
+constexpr std::int32_t kStageBytes = 16 << 10;
 
 std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
 
@@ -59,8 +62,12 @@ void Operation::check_resident(const void* kernel, int blocks, int threads, int 
   // that waits for a peer (CUDA programming guide, "Lazy Loading", on kernels that run side by side).
   cudaFuncAttributes loaded{};
   check(cudaFuncGetAttributes(&loaded, kernel), "loading of the kernel");
+  // What a block may have without asking is less than the stages of bulk copies take.
+  if (shared_bytes_ > 0)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes_)),
+          "shared memory");
   int each = 0, processors = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0), "occupancy");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes_), "occupancy");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, arena_.device()), "processors");
   if (blocks * sharing > each * processors)
     throw Unavailable("device " + std::to_string(arena_.device()) + ": " + std::to_string(blocks) + " lanes × " +
@@ -68,15 +75,24 @@ void Operation::check_resident(const void* kernel, int blocks, int threads, int 
                       std::to_string(each * processors) + " blocks of " + std::to_string(threads) + " threads can");
 }
 
+void Operation::require_tma(const void* kernel) const {
+  const OnDevice on(arena_.device());
+  cudaFuncAttributes loaded{};
+  check(cudaFuncGetAttributes(&loaded, kernel), "loading of the kernel");
+  if (loaded.ptxVersion < 90)
+    throw Unavailable("device " + std::to_string(arena_.device()) + " runs the kernel for sm_" +
+                      std::to_string(loaded.ptxVersion) + ", and bulk copies need sm_90: unset PYCOMM_TMA");
+}
+
 void Operation::start(const void* kernel, int blocks, int threads, void* arguments, cudaStream_t stream) const {
   const OnDevice on(arena_.device());
   void* list[] = {arguments};
-  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), list, 0,
-                         stream),
+  check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), list,
+                         shared_bytes_, stream),
         "launch");
 }
 
-EngineOperation::EngineOperation(int device, DevicePlan plan, int rank, Op op, double patience_s, int sharing)
+EngineOperation::EngineOperation(int device, DevicePlan plan, int rank, Op op, double patience_s, int sharing, bool tma)
     : Operation(device, plan.ranks[static_cast<std::size_t>(rank)].arena.bytes,
                 plan.ranks[static_cast<std::size_t>(rank)].arena.status),
       plan_(std::move(plan)),
@@ -86,8 +102,14 @@ EngineOperation::EngineOperation(int device, DevicePlan plan, int rank, Op op, d
   arguments_ = arguments_of(plan_, rank, arena_.data());
   arguments_.op = op;
   arguments_.patience_ns = nanoseconds(patience_s);
+  const auto* kernel = reinterpret_cast<const void*>(engine_kernel_of(plan_.dtype));
+  if (tma) require_tma(kernel);
+  if (tma && plan_.form == Form::bulk) {
+    arguments_.stage_bytes = kStageBytes;
+    shared_bytes_ = stage_memory_bytes(kStageBytes);
+  }
   const auto lanes = static_cast<int>(plan_.ranks[static_cast<std::size_t>(rank)].lanes.size());
-  check_resident(reinterpret_cast<const void*>(engine_kernel_of(plan_.dtype)), lanes, threads_, sharing);
+  check_resident(kernel, lanes, threads_, sharing);
 }
 
 void EngineOperation::connect(const std::vector<char*>& arenas) {

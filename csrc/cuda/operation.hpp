@@ -39,9 +39,12 @@ class Operation {
 
   // Raises Unavailable if the blocks of `sharing` ranks cannot be resident together.
   void check_resident(const void* kernel, int blocks, int threads, int sharing) const;
+  // Raises Unavailable if the kernel that this device runs was compiled without bulk copies.
+  void require_tma(const void* kernel) const;
   void start(const void* kernel, int blocks, int threads, void* arguments, cudaStream_t stream) const;
 
   DeviceMemory arena_;
+  std::size_t shared_bytes_ = 0;  // dynamic shared memory of a block
 
  private:
   std::size_t status_;
@@ -49,8 +52,9 @@ class Operation {
 
 class EngineOperation : public Operation {
  public:
-  // sharing: ranks on this device.
-  EngineOperation(int device, DevicePlan plan, int rank, Op op, double patience_s, int sharing);
+  // sharing: ranks on this device. tma: messages in bulk form are moved by bulk copies; raises Unavailable where the
+  // device has none.
+  EngineOperation(int device, DevicePlan plan, int rank, Op op, double patience_s, int sharing, bool tma);
   void connect(const std::vector<char*>& arenas) override;
   void launch(const void* in, void* out, cudaStream_t stream) override;
   const DevicePlan& plan() const { return plan_; }

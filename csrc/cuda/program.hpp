@@ -22,6 +22,13 @@ constexpr std::int64_t slots_of(Form form) { return form == Form::line ? 4 : 2; 
 // The receiver's word that slots are free is sent once for so many messages: at least half of them stay usable.
 constexpr std::int64_t taken_every(Form form) { return form == Form::line ? 2 : 1; }
 
+// Stages of shared memory through which Hopper's bulk copies carry a message, and after them an mbarrier for each.
+inline constexpr std::uint32_t kStages = 4;
+inline constexpr std::uint32_t kMbarrierBytes = 8;
+constexpr std::uint32_t stage_memory_bytes(std::int32_t stage_bytes) {
+  return kStages * (static_cast<std::uint32_t>(stage_bytes) + kMbarrierBytes);
+}
+
 // What an operand, or a step's target, is: a place of this rank, or a message in a queue.
 struct Source {
   Buffer buffer;
@@ -91,6 +98,7 @@ struct EngineArguments {
   std::int64_t count;   // of the buffer; elements
   std::int32_t chunks;  // that each segment is cut into; 0: each chunk is cut into segments
   std::int32_t segments;
+  std::int32_t stage_bytes;  // in bulk form messages from so many bytes on are moved by bulk copies; 0: none is
   Form form;
   Op op;
 };

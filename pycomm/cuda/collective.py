@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final, cast
 
 from pycomm.algorithms import AUTO, parse_algorithm, registry
@@ -147,6 +148,7 @@ class DeviceOperation:
             root=self._root,
             in_place=self._in_place,
             queue_bytes=QUEUE_BYTES,
+            tma=wants_tma(),
             **common,
         )
 
@@ -249,6 +251,17 @@ class DeviceOperation:
 def patience_of(world: World) -> float:
     """Seconds that a kernel waits for a peer before it gives up."""
     return world.timeout
+
+
+def wants_tma() -> bool:
+    """Whether PYCOMM_TMA asks for Hopper's bulk copies, by its Tensor Memory Accelerator.
+
+    Raises UsageError for a value that says neither yes nor no.
+    """
+    text = os.environ.get("PYCOMM_TMA", "0")
+    if text not in ("0", "1"):
+        raise UsageError(f"PYCOMM_TMA is {text!r}, needs 0 or 1")
+    return text == "1"
 
 
 def resolve_on_device(algorithm: str, ranks: int, size: int, collective: str = "allreduce") -> str:

@@ -136,6 +136,50 @@ def test_a_kernel_that_waits_in_vain_fails_its_row_and_names_whom(
     assert "rank 0 of 2: allreduce: the kernel gave up waiting for a message from rank 1 (lane 0, step" in broken.reason
 
 
+@pytest.fixture
+def tma(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYCOMM_TMA", "1")
+
+
+def test_bulk_copies_move_what_fills_a_stage_where_they_are_asked_for(
+    emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wish, size, moved in (("0", 131072, False), ("1", 400, False), ("1", 131072, True), ("1", 131076, True)):
+        module = emulated_gpus(1)
+        monkeypatch.setenv("PYCOMM_TMA", wish)
+        for case in bench("--ranks", "2", "--sizes", str(size), "--algorithms", "ring,mesh"):
+            assert (case.status, case.wrong, case.reason) == ("ok", 0, ""), case
+        assert (module.bulk_copies() > 0) == moved
+
+
+@pytest.mark.usefixtures("tma")
+def test_stages_of_bulk_copies_count_for_what_can_be_resident(emulated_gpus: Emulate, bench: Bench) -> None:
+    # 228 KiB of shared memory hold the 64 KiB of three blocks, one of 65 KiB less than the threads would allow.
+    emulated_gpus(1, processors=1)
+    (case,) = bench("--ranks", "4", "--sizes", "128K", "--algorithms", "mesh")
+    assert case.status == "skipped"
+    assert "1 lanes × 4 ranks cannot be resident together, at most 3 blocks of 512 threads can" in case.reason
+
+
+@pytest.mark.usefixtures("tma")
+def test_a_gpu_without_bulk_copies_says_so(emulated_gpus: Emulate, bench: Bench) -> None:
+    emulated_gpus(1, major=8)
+    (case,) = bench("--ranks", "2", "--sizes", "128K", "--algorithms", "mesh")
+    assert (case.status, case.reason) == (
+        "skipped",
+        "device 0 runs the kernel for sm_80, and bulk copies need sm_90: unset PYCOMM_TMA",
+    )
+
+
+def test_a_wish_for_bulk_copies_is_yes_or_no(
+    emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulated_gpus(1)
+    monkeypatch.setenv("PYCOMM_TMA", "yes")
+    (case,) = bench("--ranks", "2", "--sizes", "4", "--algorithms", "mesh", status=1)
+    assert "PYCOMM_TMA is 'yes', needs 0 or 1" in case.reason
+
+
 def test_lanes_are_as_many_as_can_be_resident_on_every_rank(
     emulated_gpus: Emulate, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

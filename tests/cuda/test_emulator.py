@@ -14,6 +14,10 @@ ALWAYS = {
     "message passing, fence and acquire": "",
     "release by one thread for another, after a barrier": "",
     "a line": "",
+    "bulk copy": "",
+    "bulk copy out of bounds": "bulk copy out of bounds: 16 bytes at byte 64 of 'data' (64 bytes)",
+    "bulk copy not aligned": "a bulk copy is not aligned to 16 bytes",
+    "bulk copy without its shared memory": "a bulk copy out of bounds of shared memory",
     "out of bounds": "store out of bounds: 8 bytes at byte 64 of 'data' (64 bytes)",
     "vector out of bounds": "load out of bounds: 4 bytes at byte 64 of 'data' (64 bytes)",
     "never written": "load of 4 bytes at byte 0 of 'fresh', which nothing has written",
@@ -27,6 +31,9 @@ SOMETIMES = {
     "message passing, no acquire": "stale",
     "release by one thread for another, no barrier": "stale",
     "a vector store": "torn",
+    "bulk copy, no fence before": "stale",
+    "bulk copy, no wait": "stale",
+    "bulk copy, no fence after": "stale",
 }
 
 

@@ -94,6 +94,38 @@ def test_a_mutation_is_caught_by_a_wrong_result(
     assert "is wrong" in outcome.first_failure
 
 
+@pytest.mark.parametrize("row", ROWS, ids=row_id)
+def test_bulk_copies_give_numpys_result_in_every_interleaving(
+    row: tuple[str, str, dict[str, int]], engine_case: Callable[..., Any]
+) -> None:
+    name, collective, options = row
+    if reason := _emulator.refusal(name, collective, 3, options):
+        pytest.skip(reason)
+    # Messages of more stages than there are, of a few, of none, and with a unit that is not whole.
+    for i, (count, segments, shift) in enumerate([(303, 2, 0), (135, 1, 0), (66, 2, 0), (129, 2, 1)]):
+        given = {
+            "collective": collective, "options": options, "form": "bulk", "stage_bytes": (16, 32, 64, 16)[i],
+            "dtype": ("int32", "uint8", "float64", "float32")[i], "segments": segments, "shift": shift,
+            "lanes": 2, "threads": 1 + i % 3, "in_place": i % 2 == 1,
+        }  # fmt: skip
+        outcome = engine_case(name, 3, count, seed=i, calls=2, **given).attempt(1000 * i, SEEDS // 40)
+        assert (outcome.seeds, outcome.failed) == (SEEDS // 40, 0), (given, count, outcome.first_failure)
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    ["no_fence_to_async", "no_fence_from_async", "no_wait", "read_wait", "no_stage_wait", "no_load_wait",
+     "no_fence", "no_acquire", "no_barrier"],
+)  # fmt: skip
+def test_a_mutation_of_bulk_copies_is_caught_by_a_wrong_result(mutation: str, engine_case: Callable[..., Any]) -> None:
+    given = {"form": "bulk", "stage_bytes": 16, "dtype": "int32", "segments": 2, "first_call": 8, "in_place": True}
+    case = engine_case("ring", 3, 200, calls=2, **given)
+    assert case.attempt(0, 50).failed == 0
+    outcome = case.attempt(0, SEEDS, mutation)
+    assert outcome.failed > 0
+    assert "is wrong" in outcome.first_failure
+
+
 def test_lines_need_neither_fence_nor_acquire(engine_case: Callable[..., Any]) -> None:
     case = engine_case("mesh", 3, 40, calls=2, form="line", dtype="int32", segments=2)
     assert case.attempt(0, 200, "no_fence").failed == 0

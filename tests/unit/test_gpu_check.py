@@ -29,12 +29,14 @@ def test_the_dry_run_lists_every_stage_and_what_is_missing() -> None:
     run = subprocess.run(
         [sys.executable, str(FOLDER), "--dry-run"], capture_output=True, text=True, timeout=60, check=True, cwd="/"
     )
+    assert "\ntma-2, at most 10 s: PYCOMM_TMA=1 pycomm bench" in run.stdout
     for name in (
         "correct-8",
         "packing",
         "processes-2",
         "speed-nccl-4",
         "large-8",
+        "tma-8",
         "copy",
         "sanitizer-racecheck",
         "correct-alltoall",
@@ -79,7 +81,9 @@ def test_the_summary_tells_ratios_shares_and_reasons(gpu_check, tmp_path: Path) 
         case(algorithm="copy", dtype="float32", options="resnet50,buffer=bfloat16", algbw_Bps=2e12),
     )
     write(tmp_path / "copy.jsonl", case(algorithm="h2d", options="pinned,events", algbw_Bps=55e9, bytes=64))
-    outcomes = [("speed-2", 12.3, "cut off after 12 s"), ("speed-nccl-2", 3.0, "done"), ("never", 0.0, "no time left")]
+    write(tmp_path / "tma-2.jsonl", case(time_s={"median": 5e-6}), case(algorithm="mesh", time_s={"median": 1e-6}))
+    outcomes = [("speed-2", 12.3, "cut off after 12 s"), ("speed-nccl-2", 3.0, "done"), ("tma-2", 3.0, "done")]
+    outcomes.append(("never", 0.0, "no time left"))
     lines = gpu_check[1].summarise(tmp_path, "A GPU, driver", outcomes).splitlines()
     assert lines[0] == "# A GPU, driver"
     assert "| speed-2 | 12 | cut off after 12 s | 2 | 1 | 0 | 0 |" in lines
@@ -87,4 +91,6 @@ def test_the_summary_tells_ratios_shares_and_reasons(gpu_check, tmp_path: Path) 
     assert "- 1 × wrong: 7 wrong elements; not timed" in lines
     assert "| pack | float32 | bfloat16 | 1800 | 90% |" in lines
     assert "| 2 | 1024 | one-shot | 4.0 | 6.0 | 1.50 |" in lines
+    assert "| 2 | 1024 | ring | 5.0 | 8.0 | 1.60 |" in lines
+    assert not any("| 1.0 |" in line for line in lines)  # what was not measured without them is not compared
     assert "| h2d pinned | 64 | 55.0 |" in lines

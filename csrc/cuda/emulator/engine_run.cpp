@@ -82,6 +82,7 @@ Tables make_tables(const EngineCase& given, std::int32_t rank, const std::vector
   tables.arguments.edges_out = tables.edges.out.data();
   tables.arguments.op = given.op;
   tables.arguments.patience_ns = given.patience;
+  tables.arguments.stage_bytes = given.stage_bytes;
   return tables;
 }
 
@@ -159,7 +160,8 @@ std::string run_engine(Machine& machine, const EngineCase& given, std::uint64_t 
       arguments.in = call[index_of(rank)].in;
       arguments.out = call[index_of(rank)].out;
       const auto lanes = static_cast<std::uint32_t>(given.plan.ranks[index_of(rank)].lanes.size());
-      machine.launch(rank, lanes, given.threads, [=] { kernel(arguments); });
+      const std::uint32_t shared_bytes = device::stage_memory_bytes(given.stage_bytes);
+      machine.launch(rank, lanes, given.threads, [=] { kernel(arguments); }, -1, shared_bytes);
     }
   try {
     machine.run();

@@ -18,6 +18,7 @@ struct EngineCase {
   std::vector<std::vector<Bytes>> expected;  // [call][rank]: `out` after it; empty: not looked at
   int shift = 0;                             // elements by which buffers miss the alignment of an allocation
   std::uint32_t threads = 4;                 // a block
+  std::int32_t stage_bytes = 0;              // of the bulk copies that move messages; 0: none do
   std::uint64_t first_call = 0;              // as if so many calls had been made before
   std::uint64_t patience = 10'000'000;       // switches
   int silent_rank = -1;                      // a rank that never enters the call; -1: none

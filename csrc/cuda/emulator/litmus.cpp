@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "cuda/accessors.cuh"
+#include "cuda/tma.cuh"
 
 namespace pycomm::emulator {
 
@@ -52,6 +52,28 @@ void message_passing(const Memories& m, bool fence, bool release, bool acquire) 
     write_then_flag(m, fence, release);
   else
     flag_then_read(m, acquire);
+}
+
+// The same, but what is read was moved there by a bulk copy.
+constexpr device::Stage kStage{0, 16};
+constexpr std::uint32_t kSharedBytes = 24;
+
+void copy_then_flag(const Memories& m, bool fence_before, bool wait, bool fence_after) {
+  if (block_index() == 1) return flag_then_read({m.data + 2, m.flag, m.other, m.seen, m.fresh}, true);
+  device::tma_begin(kStage);
+  store(m.data, 1u);
+  if (fence_before) device::fence_generic_to_async();
+  device::tma_load(kStage, m.data, 16);
+  while (!device::tma_loaded(kStage, 0)) pause();
+  device::tma_store(m.data + 2, kStage, 16);
+  if (wait) device::tma_wait();
+  if (fence_after) device::fence_async_to_generic();
+  store_release_system(m.flag, 1);
+}
+
+void load_stage(const void* from) {
+  device::tma_begin(kStage);
+  device::tma_load(kStage, from, 16);
 }
 
 struct Litmus {
@@ -121,6 +143,21 @@ const std::map<std::string, Litmus>& table() {
           store(m.seen, load(words));
         },
         [](std::uint64_t seen) { return seen == 7 ? "" : "torn"; }}},
+      {"bulk copy", {2, 1, [](const Memories& m) { copy_then_flag(m, true, true, true); }, stale_unless_one}},
+      {"bulk copy, no fence before",
+       {2, 1, [](const Memories& m) { copy_then_flag(m, false, true, true); }, stale_unless_one}},
+      {"bulk copy, no wait", {2, 1, [](const Memories& m) { copy_then_flag(m, true, false, true); }, stale_unless_one}},
+      {"bulk copy, no fence after",
+       {2, 1, [](const Memories& m) { copy_then_flag(m, true, true, false); }, stale_unless_one}},
+      {"bulk copy out of bounds", {1, 1, [](const Memories& m) { load_stage(m.data + 8); }, stale_unless_one}},
+      {"bulk copy not aligned", {1, 1, [](const Memories& m) { load_stage(m.data + 1); }, stale_unless_one}},
+      {"bulk copy without its shared memory",
+       {1, 1,
+        [](const Memories& m) {
+          device::tma_begin(kStage);
+          device::tma_load({16, kStage.loaded}, m.data, 16);
+        },
+        stale_unless_one}},
       {"out of bounds", {1, 1, [](const Memories& m) { store(m.data + 8, 1u); }, stale_unless_one}},
       {"vector out of bounds",
        {1, 1, [](const Memories& m) { (void)device::load_pack(m.data + 7); }, stale_unless_one}},
@@ -172,7 +209,7 @@ std::string run_litmus(const std::string& name, std::uint64_t seed) {
   m.other = zeroed(1, 1, "other");
   m.seen = zeroed(0, 1, "seen");
   m.fresh = static_cast<std::uint32_t*>(memory.allocate(0, 4, "fresh"));
-  machine.launch(0, litmus.blocks, litmus.threads, [&] { litmus.kernel(m); });
+  machine.launch(0, litmus.blocks, litmus.threads, [&] { litmus.kernel(m); }, -1, kSharedBytes);
   try {
     machine.run(100'000);
   } catch (const Fault& fault) {

@@ -34,6 +34,7 @@ void Machine::reset(std::uint64_t seed, Mutation mutation) {
   drain_percent_ = drain_percents[random_.below(4)];
   switch_one_in_ = switch_rates[random_.below(4)];
   switches_ = 0;
+  bulk_copies_ = 0;
   next_block_ = 0;
   queues_.clear();
   ready_.clear();
@@ -43,13 +44,14 @@ void Machine::reset(std::uint64_t seed, Mutation mutation) {
   fault_ = nullptr;
 }
 
-void Machine::launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel,
-                     int stream) {
+void Machine::launch(int device, std::uint32_t blocks, std::uint32_t threads, std::function<void()> kernel, int stream,
+                     std::uint32_t shared_bytes) {
   auto grid = std::make_unique<GridRun>();
   grid->device = device;
   grid->stream = stream < 0 ? device : stream;
   grid->blocks = blocks;
   grid->threads = threads;
+  grid->shared_bytes = shared_bytes;
   grid->kernel = std::move(kernel);
   const auto index = static_cast<std::size_t>(grid->stream);
   if (queues_.size() <= index) queues_.resize(index + 1);
@@ -84,6 +86,7 @@ void Machine::start(std::unique_ptr<GridRun> grid) {
       block->threads.push_back(thread);
       ready_.push_back(thread);
     }
+    block->tma.reset(run.shared_bytes, block->threads.front()->view);
     run.runs.push_back(std::move(block));
   }
 }
@@ -125,7 +128,7 @@ bool Machine::advance(std::uint64_t steps) {
         start(std::move(queue.front()));
       } else if (front.finished == front.blocks) {
         bool drained = true;
-        for (const auto& block : front.runs) drained = drained && !memory_.drain_one(block->buffer);
+        for (const auto& block : front.runs) drained = drained && !drain_one(*block);
         if (drained) queue.pop_front();
       }
     }
@@ -168,8 +171,14 @@ void Machine::drain_some() {
     auto& runs = queue.front()->runs;
     const std::size_t block = random_.below(runs.size());
     for (std::size_t k = 0; k < runs.size(); ++k)
-      if (memory_.drain_one(runs[(block + k) % runs.size()]->buffer)) return;
+      if (drain_one(*runs[(block + k) % runs.size()])) return;
   }
+}
+
+bool Machine::drain_one(BlockRun& block) {
+  const bool copies_first = block.tma.busy() && random_.one_in(2);
+  if (copies_first && block.tma.advance(memory_, block.buffer, random_)) return true;
+  return memory_.drain_one(block.buffer) || block.tma.advance(memory_, block.buffer, random_);
 }
 
 void Machine::end_thread(ThreadRun& thread) {
@@ -250,6 +259,43 @@ void Machine::store_line(void* to, std::uint64_t value) {
 void Machine::fence() {
   if (mutation_ == Mutation::no_fence) return;
   memory_.fence(current_->view, current_->block->buffer);
+}
+
+void Machine::tma_begin(std::uint32_t barrier) { current_->block->tma.begin(current_->view, barrier); }
+
+void Machine::tma_load(std::uint32_t to, std::uint32_t barrier, const void* from, std::uint32_t bytes) {
+  current_->block->tma.load(current_->view, memory_, to, barrier, from, bytes);
+  ++bulk_copies_;
+  maybe_switch();
+}
+
+bool Machine::tma_loaded(std::uint32_t barrier, std::uint32_t phase) {
+  return mutation_ == Mutation::no_load_wait || current_->block->tma.loaded(barrier, phase);
+}
+
+void Machine::tma_store(void* to, std::uint32_t from, std::uint32_t bytes) {
+  current_->block->tma.store(current_->view, memory_, to, from, bytes);
+  maybe_switch();
+}
+
+void Machine::tma_wait_read() {
+  if (mutation_ == Mutation::no_stage_wait) return;
+  while (!current_->block->tma.have_read(1)) spin();
+}
+
+void Machine::tma_wait() {
+  if (mutation_ == Mutation::no_wait) return;
+  while (!current_->block->tma.have_read(0)) spin();
+  if (mutation_ != Mutation::read_wait) current_->block->tma.finish();
+}
+
+void Machine::fence_generic_to_async() {
+  if (mutation_ != Mutation::no_fence_to_async) current_->block->tma.take_view(current_->view);
+}
+
+void Machine::fence_async_to_generic() {
+  if (mutation_ == Mutation::no_fence_from_async) return;
+  current_->block->tma.give_writes(current_->view, current_->block->buffer, memory_);
 }
 
 std::uint64_t Machine::compare_and_swap(void* at, std::size_t bytes, std::uint64_t expected, std::uint64_t desired) {

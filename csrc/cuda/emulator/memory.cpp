@@ -226,6 +226,21 @@ void Memory::apply(const PendingStore& store, std::uint32_t block) {
   newest.phase = store.phase;
 }
 
+void Memory::check_bounds(const void* place, std::size_t bytes, const char* what) const {
+  allocation_of(reinterpret_cast<std::uintptr_t>(place), bytes, what);
+}
+
+bool Memory::holds_earlier(const View& view, const StoreBuffer& buffer, std::uintptr_t address) const {
+  return std::any_of(buffer.stores.begin(), buffer.stores.end(), [&](const PendingStore& store) {
+    return same_word(store.address, address) && known_to(view.thread, view.phase, store.thread, store.phase);
+  });
+}
+
+void Memory::write_unknown(std::uintptr_t address, std::uint64_t value, std::uint32_t block) {
+  constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+  apply({address, value, 0, 0, 0, kNobody, kNobody, 8}, block);
+}
+
 bool Memory::drain_one(StoreBuffer& buffer) {
   if (buffer.stores.empty()) return false;
   // The oldest can always drain; a few tries find a younger one that may overtake it.

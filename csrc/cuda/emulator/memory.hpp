@@ -91,6 +91,13 @@ class Memory {
   std::uint64_t compare_and_swap(View& view, StoreBuffer& buffer, void* at, std::size_t bytes, std::uint64_t expected,
                                  std::uint64_t desired);
 
+  // For bulk copies, which are no thread of the block (tma.hpp): raises Fault for bytes out of bounds; whether the
+  // buffer holds a store to the word that the view knows of; writes 8 bytes at once, which no thread of the block knows
+  // of.
+  void check_bounds(const void* place, std::size_t bytes, const char* what) const;
+  bool holds_earlier(const View& view, const StoreBuffer& buffer, std::uintptr_t address) const;
+  void write_unknown(std::uintptr_t address, std::uint64_t value, std::uint32_t block);
+
   bool drain_one(StoreBuffer& buffer);  // false if the buffer is empty
   std::uint64_t time() const { return time_; }
 

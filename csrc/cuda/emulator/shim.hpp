@@ -56,6 +56,16 @@ inline void store_release_device(std::uint64_t* to, std::uint64_t value) {
   store_release_system(to, value);
 }
 inline void fence_system() { running().fence(); }
+inline void tma_begin(std::uint32_t barrier) { running().tma_begin(barrier); }
+inline void tma_load(std::uint32_t to, std::uint32_t barrier, const void* from, std::uint32_t bytes) {
+  running().tma_load(to, barrier, from, bytes);
+}
+inline bool tma_loaded(std::uint32_t barrier, std::uint32_t phase) { return running().tma_loaded(barrier, phase); }
+inline void tma_store(void* to, std::uint32_t from, std::uint32_t bytes) { running().tma_store(to, from, bytes); }
+inline void tma_wait_read() { running().tma_wait_read(); }
+inline void tma_wait() { running().tma_wait(); }
+inline void fence_generic_to_async() { running().fence_generic_to_async(); }
+inline void fence_async_to_generic() { running().fence_async_to_generic(); }
 inline std::uint64_t claim(std::uint64_t* at, std::uint64_t expected, std::uint64_t desired) {
   return running().compare_and_swap(at, 8, expected, desired);
 }

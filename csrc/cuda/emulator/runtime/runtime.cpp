@@ -21,12 +21,15 @@ namespace pycomm::emulator {
 namespace {
 
 constexpr int kThreadsPerProcessor = 2048;
+constexpr int kSharedBytesPerProcessor = 228 << 10, kSharedBytesReserved = 1 << 10;  // of compute capability 9.0
+constexpr int kSharedBytesOfAnyKernel = 48 << 10;                                    // without asking for more
 constexpr std::uint64_t kSwitchNs = 100;  // by the clock of events, so that a call is long enough to be a sample
 constexpr std::uint64_t kTurns = 2000;    // switches before another host thread gets its turn
 
 struct Launch {
   unsigned blocks;
   unsigned threads;
+  std::uint32_t shared_bytes;
   std::function<void()> kernel;
 };
 
@@ -63,13 +66,14 @@ thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
 struct World {  // what one call of emulate_devices made
-  World(int count, std::uint64_t seed, int processors_each)
-      : devices(count), processors(processors_each), machine(seed) {
+  World(int count, std::uint64_t seed, int processors_each, int major_of_all)
+      : devices(count), processors(processors_each), major(major_of_all), machine(seed) {
     for (int device = 0; device < count; ++device) defaults.push_back({device, device, false, {}});
     next_queue = count;
   }
   int devices;
   int processors;
+  int major;  // of their compute capability
   Machine machine;
   std::vector<CUstream_st> defaults;  // the default stream of each device
   int next_queue;
@@ -77,7 +81,8 @@ struct World {  // what one call of emulate_devices made
   std::map<int, int> device_of_queue;
   std::map<std::uintptr_t, Allocation> allocations;
   std::map<std::pair<int, int>, bool> peers;
-  std::string fault;  // once a kernel has failed, every call does
+  std::map<std::pair<int, const void*>, int> shared_bytes;  // [device, kernel]: dynamic shared memory it may have
+  std::string fault;                                        // once a kernel has failed, every call does
 };
 
 struct Runtime {
@@ -86,7 +91,7 @@ struct Runtime {
   // Never destroyed: objects of an earlier world may still release what they hold, and no address comes twice.
   std::vector<std::unique_ptr<World>> worlds;
   World& world() {
-    if (worlds.empty()) worlds.push_back(std::make_unique<World>(0, 0, 1));
+    if (worlds.empty()) worlds.push_back(std::make_unique<World>(0, 0, 1, 9));
     return *worlds.back();
   }
 };
@@ -166,14 +171,15 @@ cudaError_t put(World& world, CUstream_st& stream, Launch launch) {
     stream.captured.push_back(std::move(launch));
     return cudaSuccess;
   }
-  world.machine.launch(stream.device, launch.blocks, launch.threads, std::move(launch.kernel), stream.queue);
+  world.machine.launch(stream.device, launch.blocks, launch.threads, std::move(launch.kernel), stream.queue,
+                       launch.shared_bytes);
   return cudaSuccess;
 }
 
 // Work of the host's side, in the stream's order.
 cudaError_t put_task(World& world, CUstream_st& stream, std::function<void()> task) {
   if (stream.capturing) return cudaErrorStreamCaptureUnsupported;
-  return put(world, stream, {1, 1, std::move(task)});
+  return put(world, stream, {1, 1, 0, std::move(task)});
 }
 
 // A copy in host memory of the allocation that holds `place`, from there on: kernels read their tables with plain
@@ -188,10 +194,12 @@ std::shared_ptr<std::vector<char>> host_copy(World& world, const void* place) {
 
 }  // namespace
 
-void emulate_devices(int devices, std::uint64_t seed, int processors) {
+void emulate_devices(int devices, std::uint64_t seed, int processors, int major) {
   const Turn turn;
-  runtime().worlds.push_back(std::make_unique<World>(devices, seed, processors));
+  runtime().worlds.push_back(std::make_unique<World>(devices, seed, processors, major));
 }
+
+std::uint64_t bulk_copies() { return Turn().world().machine.bulk_copies(); }
 
 }  // namespace pycomm::emulator
 
@@ -243,15 +251,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated device");
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
-  properties->major = 9;
   Turn turn;
+  properties->major = turn.world().major;
   properties->multiProcessorCount = turn.world().processors;
   properties->totalGlobalMem = std::size_t{4} << 30;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   Turn turn;
-  *value = attribute == cudaDevAttrMultiProcessorCount ? turn.world().processors : 9;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? turn.world().processors : turn.world().major;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) {
@@ -334,19 +342,33 @@ cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigne
 cudaError_t cudaIpcCloseMemHandle(void*) { return cudaSuccess; }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
-  *attributes = {1024};
+  Turn turn;
+  *attributes = {1024, 10 * turn.world().major};
   return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, std::size_t) {
-  *blocks = std::min(16, kThreadsPerProcessor / threads);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  return guarded([&](World& world) {
+    if (value > kSharedBytesPerProcessor - kSharedBytesReserved) return cudaErrorInvalidValue;
+    world.shared_bytes[{current_device, kernel}] = value;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads,
+                                                          std::size_t shared_bytes) {
+  const int shared = static_cast<int>(shared_bytes) + kSharedBytesReserved;
+  *blocks = std::min({16, kThreadsPerProcessor / threads, kSharedBytesPerProcessor / shared});
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void** arguments, std::size_t,
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void** arguments, std::size_t shared_bytes,
                              cudaStream_t stream) {
   return guarded([&](World& world) {
+    const auto asked = world.shared_bytes.find({current_device, kernel});
+    const int most = asked == world.shared_bytes.end() ? 0 : asked->second;
+    if (static_cast<int>(shared_bytes) > std::max(most, kSharedBytesOfAnyKernel)) return cudaErrorInvalidValue;
     auto bound = bind_kernel(kernel, arguments[0], [&](const void* table) { return host_copy(world, table); });
     if (!bound) return cudaErrorInvalidValue;
-    return put(world, stream_of(world, stream), {blocks.x, threads.x, std::move(bound)});
+    const auto shared = static_cast<std::uint32_t>(shared_bytes);
+    return put(world, stream_of(world, stream), {blocks.x, threads.x, shared, std::move(bound)});
   });
 }
 

@@ -12,7 +12,10 @@
 
 namespace pycomm::emulator {
 
-// From now on there are so many new devices of so many processors, with nothing on them. 0 devices: as where no GPU is.
-void emulate_devices(int devices, std::uint64_t seed, int processors);
+// From now on there are so many new devices of so many processors and of compute capability `major`.0, with nothing on
+// them. 0 devices: as where no GPU is.
+void emulate_devices(int devices, std::uint64_t seed, int processors, int major);
+// How many bulk copies kernels have started on them.
+std::uint64_t bulk_copies();
 
 }  // namespace pycomm::emulator
