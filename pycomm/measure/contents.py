@@ -51,7 +51,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Case:
+class Call:
     """What is run: `block` elements, of one rank or for one, as collectives.py has it; `ranks` contribute."""
 
     collective: str
@@ -62,28 +62,28 @@ class Case:
     root: int = 0
 
 
-def make_contents(case: Case, rank: int, period: int, in_place: bool) -> Contents:
+def make_contents(call: Call, rank: int, period: int, in_place: bool) -> Contents:
     """The contents of contributor `rank`'s buffers.
 
     Outputs start out as the complement of what they should be, so that an element left alone is wrong. The output of a
     reduce on a rank that is not the root must stay as it was.
     """
-    send, result = _MEANINGS[case.collective](case, rank, period)
+    send, result = _MEANINGS[call.collective](call, rank, period)
     if not in_place:
         before = (send,) if result is None else _complement(result)
         return Contents((send,), before, before if result is None else result)
     if result is None:
         return Contents(None, (send,), (send,))
-    facts = COLLECTIVES[case.collective]
-    own = rank * case.block
+    facts = COLLECTIVES[call.collective]
+    own = rank * call.block
     if facts.rooted and not facts.reduces:
-        return Contents(None, (send,) if rank == case.root else _complement(result), result)
+        return Contents(None, (send,) if rank == call.root else _complement(result), result)
     if facts.receives_blocks and not facts.sends_blocks:
         before = _complement(result)
         return Contents(None, (*before[:rank], send, *before[rank + 1 :]), result)
     if facts.sends_blocks and not facts.receives_blocks:
-        last = send.count - own - case.block
-        around = Piece(send.period, 0, own), Piece(send.period, own + case.block, last)
+        last = send.count - own - call.block
+        around = Piece(send.period, 0, own), Piece(send.period, own + call.block, last)
         return Contents(None, (send,), (around[0], *result, around[1]))
     return Contents(None, (send,), result)
 
@@ -115,40 +115,40 @@ def _complement(pieces: Pieces) -> Pieces:
 Meaning = tuple[Piece, Pieces | None]
 
 
-def _allreduce(case: Case, rank: int, period: int) -> Meaning:
-    pattern = make_pattern(case.dtype, case.op, case.ranks, rank, period)
-    return Piece(pattern.contribution, 0, case.block), (Piece(pattern.expected, 0, case.block),)
+def _allreduce(call: Call, rank: int, period: int) -> Meaning:
+    pattern = make_pattern(call.dtype, call.op, call.ranks, rank, period)
+    return Piece(pattern.contribution, 0, call.block), (Piece(pattern.expected, 0, call.block),)
 
 
-def _reduce(case: Case, rank: int, period: int) -> Meaning:
-    send, result = _allreduce(case, rank, period)
-    return send, result if rank == case.root else None
+def _reduce(call: Call, rank: int, period: int) -> Meaning:
+    send, result = _allreduce(call, rank, period)
+    return send, result if rank == call.root else None
 
 
-def _reduce_scatter(case: Case, rank: int, period: int) -> Meaning:
-    pattern = make_pattern(case.dtype, case.op, case.ranks, rank, period)
-    whole = Piece(pattern.contribution, 0, case.ranks * case.block)
-    return whole, (Piece(pattern.expected, rank * case.block, case.block),)
+def _reduce_scatter(call: Call, rank: int, period: int) -> Meaning:
+    pattern = make_pattern(call.dtype, call.op, call.ranks, rank, period)
+    whole = Piece(pattern.contribution, 0, call.ranks * call.block)
+    return whole, (Piece(pattern.expected, rank * call.block, call.block),)
 
 
-def _allgather(case: Case, rank: int, period: int) -> Meaning:
-    walk = make_walk(case.dtype, period)
-    blocks = tuple(Piece(walk, peer * case.block, case.block) for peer in range(case.ranks))
+def _allgather(call: Call, rank: int, period: int) -> Meaning:
+    walk = make_walk(call.dtype, period)
+    blocks = tuple(Piece(walk, peer * call.block, call.block) for peer in range(call.ranks))
     return blocks[rank], blocks
 
 
-def _broadcast(case: Case, rank: int, period: int) -> Meaning:
-    walk = make_walk(case.dtype, period)
-    return Piece(walk, rank * case.block, case.block), (Piece(walk, case.root * case.block, case.block),)
+def _broadcast(call: Call, rank: int, period: int) -> Meaning:
+    walk = make_walk(call.dtype, period)
+    return Piece(walk, rank * call.block, call.block), (Piece(walk, call.root * call.block, call.block),)
 
 
-def _alltoall(case: Case, rank: int, period: int) -> Meaning:
-    walk, whole = make_walk(case.dtype, period), case.ranks * case.block
-    blocks = (Piece(walk, peer * whole + rank * case.block, case.block) for peer in range(case.ranks))
+def _alltoall(call: Call, rank: int, period: int) -> Meaning:
+    walk, whole = make_walk(call.dtype, period), call.ranks * call.block
+    blocks = (Piece(walk, peer * whole + rank * call.block, call.block) for peer in range(call.ranks))
     return Piece(walk, rank * whole, whole), tuple(blocks)
 
 
-_MEANINGS: dict[str, Callable[[Case, int, int], Meaning]] = {
+_MEANINGS: dict[str, Callable[[Call, int, int], Meaning]] = {
     "allreduce": _allreduce,
     "reduce_scatter": _reduce_scatter,
     "allgather": _allgather,

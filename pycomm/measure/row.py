@@ -11,7 +11,7 @@ from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.cuda.placement import device_of
 from pycomm.errors import Error, TransportError, Unavailable
-from pycomm.measure.contents import Case, make_contents
+from pycomm.measure.contents import Call, make_contents
 from pycomm.measure.devices import DeviceTwins
 from pycomm.measure.elements import element_type
 from pycomm.measure.loop import Nanoseconds, Policy, TimeSamples, Timing, measure
@@ -137,10 +137,10 @@ def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins 
         nonlocal buffers, twins, send, receive
         if comm.rank >= row.contender.workers:
             return
-        allocate = comm.empty if row.buffers == "symmetric" else allocate_ordinary
+        empty = comm.empty if row.buffers == "symmetric" else allocate_ordinary
         facts = COLLECTIVES[row.collective]
         counts = facts.send_count(row.count, row.ranks), facts.receive_count(row.count, row.ranks)
-        buffers = allocate_buffers(*counts, row.dtype, row.in_place, allocate)
+        buffers = allocate_buffers(*counts, row.dtype, row.in_place, empty)
         send, receive = buffers.send.inner, buffers.receive.inner
         if row.device == "cuda":
             twins = DeviceTwins(comm, device_of(comm), buffers)
@@ -154,7 +154,9 @@ def _prepare(comm: Communicator, row: Row) -> tuple[Buffers | None, DeviceTwins 
     except Unavailable as error:
         refusal = _Refusal("skipped", str(error))
     except (Error, MemoryError) as error:
-        refusal = _Refusal("failed", f"rank {comm.rank}: {error or type(error).__name__}")
+        text = str(error) or type(error).__name__
+        named = text.startswith("rank ")  # perhaps another: what ranks agree on names the one that failed
+        refusal = _Refusal("failed", text if named else f"rank {comm.rank}: {text}")
     refusals: list[_Refusal | None] = comm.world.allgather(refusal)
     return buffers, twins, prepared, next(filter(None, refusals), None)
 
@@ -172,9 +174,9 @@ def _verify(
             prepared.run()
             return 0
         period = pattern_period(row.bytes // row.itemsize, row.itemsize, row.ranks, prepared.segments)
-        case = Case(row.collective, row.dtype, row.op, row.contender.workers, row.count, row.root)
+        call = Call(row.collective, row.dtype, row.op, row.contender.workers, row.count, row.root)
         run = prepared.run if twins is None else twins.around(prepared.run)
-        return count_wrong(run, buffers, make_contents(case, comm.rank, period, row.in_place))
+        return count_wrong(run, buffers, make_contents(call, comm.rank, period, row.in_place))
 
     counts: list[int] = comm.world.agree(count) if row.device == "cuda" else comm.world.allgather(count())
     return sum(counts)

@@ -5,7 +5,7 @@ import pytest
 
 from pycomm.buffers import DTYPES
 from pycomm.collectives import COLLECTIVES
-from pycomm.measure.contents import Case, count_wrong_elements, fill_pieces, make_contents
+from pycomm.measure.contents import Call, count_wrong_elements, fill_pieces, make_contents
 from pycomm.measure.elements import bits_of, element_type
 from pycomm.measure.pattern import make_walk
 from pycomm.measure.verify import allocate_buffers, allocate_ordinary, count_wrong
@@ -22,7 +22,7 @@ def array_of(pieces, dtype):
 
 
 def case_of(collective, dtype="float32", ranks=4, block=64, root=0):
-    return Case(collective, dtype, "sum" if COLLECTIVES[collective].reduces else "", ranks, block, root)
+    return Call(collective, dtype, "sum" if COLLECTIVES[collective].reduces else "", ranks, block, root)
 
 
 def inputs_of(case, period=SHORT):

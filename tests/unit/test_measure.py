@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pycomm.backends import Contender
-from pycomm.measure.contents import Case, make_contents
+from pycomm.measure.contents import Call, make_contents
 from pycomm.measure.loop import FEWEST_SAMPLES, FEWEST_TO_STOP_EARLY, MOST_SAMPLES, Policy, Timing, measure
 from pycomm.measure.pattern import PERIODS
 from pycomm.measure.pythonloop import time_loop
@@ -303,12 +303,12 @@ def first_changed(array, by=1):
 )
 def test_wrong_elements_are_counted_with_those_outside_the_result(dtype, in_place, mistake, wrong):
     buffers = allocate_buffers(1000, 1000, dtype, in_place, allocate_ordinary)
-    contents = make_contents(Case("allreduce", dtype, "sum", 4, 1000), 1, PERIODS[0], in_place)
+    contents = make_contents(Call("allreduce", dtype, "sum", 4, 1000), 1, PERIODS[0], in_place)
     assert count_wrong(Allreduce(buffers, contents, mistake), buffers, contents) == wrong
 
 
 def test_a_changed_input_is_wrong():
-    contents = make_contents(Case("allreduce", "float32", "sum", 4, 1000), 1, PERIODS[0], False)
+    contents = make_contents(Call("allreduce", "float32", "sum", 4, 1000), 1, PERIODS[0], False)
     buffers = allocate_buffers(1000, 1000, "float32", False, allocate_ordinary)
     change = Allreduce(buffers, contents, lambda out, buffers: first_changed(buffers.send.inner))
     assert count_wrong(change, buffers, contents) == 1
@@ -316,7 +316,7 @@ def test_a_changed_input_is_wrong():
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "uint8"])
 def test_a_result_that_was_never_written_is_wrong_everywhere(dtype):
-    contents = make_contents(Case("allreduce", dtype, "max", 4, 777), 1, PERIODS[0], False)
+    contents = make_contents(Call("allreduce", dtype, "max", 4, 777), 1, PERIODS[0], False)
     buffers = allocate_buffers(777, 777, dtype, False, allocate_ordinary)
     for _ in range(2):  # also when the right result of an earlier row lies there
         Allreduce(buffers, contents)()
