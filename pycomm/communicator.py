@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pycomm import _core, tuning
 from pycomm.buffers import Array, checked_buffers, checked_server
 from pycomm.errors import Unavailable, UsageError
-from pycomm.launched import find_world
+from pycomm.launched import find_world, launched_ranks
 from pycomm.machine import describe_machine
 from pycomm.operation import Operation
 from pycomm.world import World
@@ -27,14 +27,17 @@ def init(transport: str | None = None, *, timeout: float = 30.0) -> Communicator
     Called by all ranks.
 
     Args:
-        transport: ``"shm"`` (the default).
+        transport: ``"shm"`` (the default); ``"threads"`` for a single rank, not under a launcher.
         timeout: seconds without a sign of a peer that count as its loss.
 
     Raises:
-        UsageError: the launcher's size is not the world's size.
+        UsageError: the launcher's size is not the world's size, or its ranks cannot have this transport.
         Unavailable: the world needs a package that is missing, or ranks share no memory.
         TransportError: a rank did not start within `timeout`.
     """
+    launched = launched_ranks()
+    if transport == "threads" and launched is not None:
+        raise UsageError(f"transport is 'threads', but the ranks that {launched[0]} started are processes")
     return Communicator(find_world(timeout=timeout), transport or "shm")
 
 
@@ -183,7 +186,9 @@ class Communicator:
         Args:
             buffer: contiguous array, the same count and dtype on all ranks; what is sent by the root and written to
                 on the others. Only the root needs one where all ranks give `receive`.
-            receive: where it goes on every rank, the root too, if not to `buffer`.
+            receive: where it goes on every rank, the root too, if not to `buffer`. Where it is from `empty`, the
+                root's `buffer` must be too: ranks that read it in place and ranks that wait for a copy would not meet,
+                and only the root sees which of the two its `buffer` allows.
 
         The other argument and the errors are those of `allreduce`. Returns the array that holds the result.
         """

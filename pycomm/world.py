@@ -17,7 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from pycomm.errors import Error, TransportError
+from pycomm.errors import Error, RankError, TransportError
 
 Member = dict[str, Any]  # {"rank": int, "host": str, "pid": int}
 
@@ -51,19 +51,21 @@ class World(abc.ABC):
         """Every rank's ``make()``, by rank, on every rank; or, where one raised, its error on all.
 
         So a rank that cannot go on leaves nobody waiting for what it will never send. Raises the rank's own error, or
-        one of the same class that names the first rank that failed.
+        one of the same class that names the first rank that failed: MemoryError for its subclasses, RankError for what
+        is neither that nor an `Error`.
         """
         value, error = None, None
         try:
             value = make()
-        except (Error, MemoryError) as raised:
+        except Exception as raised:
             error = raised
-        answers = self.allgather((value, error))
+        answers = self.allgather((value, None if error is None else _in_words(error)))
         if error is not None:
             raise error
         for rank, (_, theirs) in enumerate(answers):
             if theirs is not None:
-                raise type(theirs)(f"rank {rank}: {theirs}")
+                kind, text = theirs
+                raise kind(f"rank {rank}: {text}")
         return [value for value, _ in answers]
 
     def barrier(self) -> None:
@@ -79,6 +81,16 @@ class World(abc.ABC):
     def _meet(self) -> None:
         me = {"rank": self.rank, "host": socket.gethostname(), "pid": os.getpid()}
         self.members = self.allgather(me)
+
+
+def _in_words(error: Exception) -> tuple[type[Exception], str]:
+    """A class that is made from a text, and the text. NumPy's MemoryError is made from a shape and a type."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, Error):
+        return type(error), text
+    if isinstance(error, MemoryError):
+        return MemoryError, text
+    return RankError, f"{type(error).__name__}: {error}"
 
 
 class SingleWorld(World):

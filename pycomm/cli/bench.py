@@ -80,7 +80,8 @@ OPTIONS: Final = (
     click.option("--quiet", is_flag=True, help="No progress, no warnings."),
 )  # fmt: skip
 OP: Final = click.option("--op", type=click.Choice(OPS), default="sum", show_default=True)
-ROOT: Final = click.option("--root", type=click.IntRange(min=0), default=0, show_default=True, help="The rank.")
+ROOT: Final = click.option("--root", type=click.IntRange(min=0), default=0, show_default=True,
+                           help="The rank that has, or gets, the whole.")  # fmt: skip
 
 
 def common_options(function: Command) -> Command:
@@ -155,8 +156,6 @@ def start(options: Options, ranks: int | None, transport: str | None, timeout_s:
     launcher, size = launched
     if ranks is not None and ranks != size:
         raise UsageError(f"--ranks: {ranks}: {launcher} started {size}")
-    if transport == "threads":
-        raise UsageError(f"--transport: 'threads': the ranks that {launcher} started are processes")
     return _join(options, transport, timeout_s)
 
 

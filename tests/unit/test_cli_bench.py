@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pycomm
 from pycomm.cli import main
+from pycomm.measure.verify import allocate_ordinary
 
 QUICK = ("--ranks", "2", "--sizes", "64", "--algorithms", "mesh", "--iterations", "2")
 
@@ -269,6 +272,16 @@ def test_a_launcher_of_another_size_is_refused(capfd, monkeypatch):
     assert "--ranks: 2: mpirun started 4" in err
 
 
+@pytest.mark.parametrize("command", [["bench", "allreduce"], ["tune"]])
+def test_processes_of_a_launcher_cannot_be_threads(capfd, monkeypatch, command):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    assert main([*command, "--transport", "threads"]) == 2
+    assert "transport is 'threads', but the ranks that mpirun started are processes" in capfd.readouterr().err
+    with pytest.raises(pycomm.UsageError, match="the ranks that mpirun started are processes"):
+        pycomm.init("threads")
+
+
 def test_ranks_that_are_not_the_first_leave_the_refusal_to_it(capfd, monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
@@ -277,6 +290,20 @@ def test_ranks_that_are_not_the_first_leave_the_refusal_to_it(capfd, monkeypatch
 
 
 # How it ends.
+
+
+def test_a_row_without_memory_fails_and_names_the_one_rank_that_lacks_it(capfd, monkeypatch):
+    def allocate(count, dtype):
+        if threading.current_thread().name == "rank 1":
+            np.empty(1 << 62, np.uint8)  # NumPy's own error, which is not made from a text
+        return allocate_ordinary(count, dtype)
+
+    monkeypatch.setattr("pycomm.measure.row.allocate_ordinary", allocate)
+    status, out, _ = bench(capfd, *QUICK, "--format", "json", "--transport", "threads")
+    assert status == 1
+    case = json.loads(out.splitlines()[1])
+    assert case["status"] == "failed"
+    assert case["reason"].startswith("rank 1: Unable to allocate 4.00 EiB")
 
 
 def test_a_row_without_a_worker_is_skipped(capfd):
