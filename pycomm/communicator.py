@@ -95,16 +95,12 @@ class Communicator:
 
     def _agree_on_tuning(self) -> tuning.Choices:
         """What rank 0 finds, on every rank: ranks that chose for themselves might choose differently."""
-        found: tuning.Choices | UsageError = {}
-        if self.rank == 0:
-            try:
-                found = tuning.load(describe_machine().kind)
-            except UsageError as error:
-                found = error
-        found = self.world.broadcast(found)
-        if isinstance(found, UsageError):
-            raise found
-        return found
+
+        def find() -> tuning.Choices:
+            return tuning.load(describe_machine().kind, self.ranks, self.transport) if self.rank == 0 else {}
+
+        found: list[tuning.Choices] = self.world.agree(find)
+        return found[0]
 
     def auto(self, collective: str, bytes: int, *, symmetric: bool) -> str:
         """The algorithm that ``auto`` stands for at a buffer of so many bytes.

@@ -10,7 +10,7 @@ import bisect
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,7 @@ DIRECT_BYTES: Final = 1 << 20
 Choice = tuple[tuple[int, str], ...]  # ((0, "mesh"), (6000, "direct"), …)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Case:
     """What a choice is for."""
 
@@ -114,34 +114,70 @@ class Tuned:
     measured_s: Mapping[int, Mapping[str, float]]
 
 
-def default_path() -> Path:
-    """``PYCOMM_TUNING``, else ``tuning.json`` in the user's folder of settings."""
+def named_path() -> Path | None:
+    """The file that ``PYCOMM_TUNING`` names, if it does."""
     named = os.environ.get("PYCOMM_TUNING")
-    if named:
-        return Path(named)
+    return Path(named) if named else None
+
+
+def default_path() -> Path | None:
+    """``tuning.json`` in the user's folder of settings; None for a user without a home."""
     settings = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(settings).expanduser() / "pycomm" / "tuning.json"
+    try:
+        return Path(settings).expanduser() / "pycomm" / "tuning.json"
+    except RuntimeError:
+        return None
 
 
-def load(machine: str, path: Path | None = None) -> Choices:
-    """What was tuned on this machine; nothing if there is no file. Raises UsageError for one that cannot be read."""
-    path = path or default_path()
+def load(machine: str, ranks: int, transport: str, path: Path | None = None) -> Choices:
+    """What was tuned on this machine for such a world; nothing if there is no file.
+
+    Entries for other worlds are not looked into: another version may have written them. Raises UsageError, naming the
+    file, for one that cannot be read or whose entry for this world is broken. A default file that this user may not
+    read counts as none.
+    """
+    named = path or named_path()
+    path = named or default_path()
     choices: dict[Case, Choice] = {}
-    for entry in _entries(path).get(machine, []):
+    for entry in _entries(path, or_none=named is None).get(machine, []) if path else ():
+        if not isinstance(entry, dict) or (entry.get("ranks"), entry.get("transport")) != (ranks, transport):
+            continue
         try:
-            case = Case(*(entry[name] for name in ("collective", "ranks", "transport", "buffers")))
+            case = Case(*(entry[name] for name in _NAMES))
             choices[case] = _checked(case, tuple((int(begin), str(name)) for begin, name in entry["choice"]))
-        except (KeyError, TypeError, ValueError, UsageError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise UsageError(f"{path}: {entry!r}: {error!r}; {_REMEDY}") from None
     return choices
 
 
-def save(machine: str, tuned: Sequence[Tuned], path: Path | None = None) -> Path:
-    """Add to the file, in place of what it says of the same machine and cases. Returns the path."""
-    path = path or default_path()
+def writable_path(path: Path | None = None) -> Path:
+    """Where `save` will write: `path`, else where `load` looks. Its folder is made if there is none.
+
+    Raises UsageError where that cannot be, or what is there cannot be added to.
+    """
+    path = path or named_path() or default_path()
+    if path is None:
+        raise UsageError("no home folder to keep it in; --out or PYCOMM_TUNING names a file")
+    _entries(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trial = _beside(path)
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; --out or PYCOMM_TUNING names another file") from None
+    return path
+
+
+def save(machine: str, tuned: Sequence[Tuned], path: Path) -> None:
+    """Add to the file, in place of what it says of the same machine and cases. Other entries stay, readable or not."""
     machines = _entries(path)
-    cases = [item.case for item in tuned]
-    kept = [entry for entry in machines.get(machine, []) if Case(**{n: entry[n] for n in _NAMES}) not in cases]
+    replaced = [asdict(item.case) for item in tuned]
+    kept = [
+        entry
+        for entry in machines.get(machine, [])
+        if not (isinstance(entry, dict) and {name: entry.get(name) for name in _NAMES} in replaced)
+    ]
     machines[machine] = kept + [
         {
             **asdict(item.case),
@@ -150,31 +186,39 @@ def save(machine: str, tuned: Sequence[Tuned], path: Path | None = None) -> Path
         }
         for item in tuned
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(f"{path.name}.{os.getpid()}")
-    written.write_text(json.dumps({"schema": SCHEMA, "machines": machines}, indent=1) + "\n")
+    written = _beside(path)
+    written.write_text(json.dumps({"schema": SCHEMA, "machines": machines}, indent=1) + "\n", encoding="utf-8")
     written.replace(path)
-    return path
 
 
-_NAMES: Final = ("collective", "ranks", "transport", "buffers")
+_NAMES: Final = tuple(field.name for field in fields(Case))
 _REMEDY: Final = "pycomm tune writes a new one if you remove it"
 
 
-def _entries(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """By machine."""
+def _beside(path: Path) -> Path:
+    """Where this process writes first, so that nobody reads half a file."""
+    return path.with_name(f"{path.name}.{os.getpid()}")
+
+
+def _entries(path: Path, *, or_none: bool = False) -> dict[str, list[Any]]:
+    """By machine. Nothing if there is no file; with `or_none` also if this user may not read it."""
     try:
-        text = path.read_text()
-    except FileNotFoundError:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
+        if or_none and isinstance(error, PermissionError):
+            return {}
         raise UsageError(f"{path}: {error.strerror}; PYCOMM_TUNING names another file") from None
     try:
-        whole = json.loads(text)
-        schema, machines = whole["schema"], whole["machines"]
-    except (ValueError, KeyError, TypeError):
+        whole = json.loads(content)
+        schema = whole["schema"]
+        machines: dict[str, list[Any]] = whole["machines"]
+        if schema == SCHEMA and not all(isinstance(entries, list) for entries in machines.values()):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UsageError(f"{path}: this is no file of pycomm tune; {_REMEDY}") from None
-    if schema != SCHEMA or not isinstance(machines, dict):
+    if schema != SCHEMA:
         raise UsageError(f"{path}: schema is {schema!r}, wanted {SCHEMA}; {_REMEDY}")
     return machines
 
@@ -183,6 +227,8 @@ def _checked(case: Case, choice: Choice) -> Choice:
     begins = [begin for begin, _ in choice]
     if not choice or begins[0] != 0 or any(b <= a for a, b in pairwise(begins)):
         raise UsageError(f"sizes {begins} do not begin at 0 and grow")
+    if case.buffers not in (ORDINARY, SYMMETRIC):
+        raise UsageError(f"buffers is {case.buffers!r}, wanted {ORDINARY} or {SYMMETRIC}")
     if case.collective not in COLLECTIVES:
         raise UsageError(f"collective is {case.collective!r}, wanted one of {', '.join(COLLECTIVES)}")
     for _, name in choice:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pycomm import init, run, tuning
-from pycomm.algorithms import parse_algorithms
+from pycomm.algorithms import parse_algorithm, parse_algorithms
 from pycomm.cli.bench import DEFAULT_RANKS, DEFAULT_SIZES, Positive
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
@@ -28,7 +28,7 @@ class Options:
     """What was asked for, beyond the search."""
 
     search: Search
-    path: Path | None
+    path: Path
     quiet: bool
 
 
@@ -65,16 +65,15 @@ def command(
         algorithms=tuple(map(str, parse_algorithms(algorithms))) if algorithms else (),
         seconds=max_seconds,
     )
-    options = Options(search, out, quiet)
     launched = launched_ranks()
+    if launched is not None and ranks not in (None, launched[1]):
+        raise UsageError(f"--ranks: {ranks}: {launched[0]} started {launched[1]}")
+    ranks = launched[1] if launched is not None else ranks or DEFAULT_RANKS
+    _check(search, ranks)
+    options = Options(search, _writable(out), quiet)
     if launched is None:
-        _check(search, ranks or DEFAULT_RANKS)
-        run(_tune, ranks or DEFAULT_RANKS, transport, (options,))
+        run(_tune, ranks, transport, (options,))
         return
-    launcher, size = launched
-    if ranks is not None and ranks != size:
-        raise UsageError(f"--ranks: {ranks}: {launcher} started {size}")
-    _check(search, size)
     with init(transport) as comm:
         _tune(comm, options)
 
@@ -93,12 +92,22 @@ def _check(search: Search, ranks: int) -> None:
     """Raises UsageError for an algorithm that some collective does not have on so many ranks."""
     for collective in search.collectives:
         for text in search.algorithms:
-            [algorithm] = parse_algorithms(text)
-            refusal = algorithm.applies(ranks, collective)
+            algorithm = parse_algorithm(text)
+            try:
+                refusal = algorithm.applies(ranks, collective)
+            except UsageError as error:
+                refusal = str(error)
             if algorithm.name == "auto" or "dedicated" in algorithm.options:
                 refusal = f"{text}: wanted one that every rank takes part in, by its own name"
             if refusal is not None:
                 raise UsageError(f"--algorithms: {refusal}")
+
+
+def _writable(out: Path | None) -> Path:
+    try:
+        return tuning.writable_path(out)
+    except UsageError as error:
+        raise (UsageError(f"--out: {error}") if out else error) from None
 
 
 def _tune(comm: Communicator, options: Options) -> None:
@@ -107,10 +116,10 @@ def _tune(comm: Communicator, options: Options) -> None:
     for tuned in tune(comm, options.search):
         if comm.rank > 0:
             continue
-        path = tuning.save(machine, [tuned], options.path)
+        tuning.save(machine, [tuned], options.path)
         if not options.quiet:
             console.print(_table(tuned))
-            console.print(f"kept in {path}", soft_wrap=True)
+            console.print(f"kept in {options.path}", soft_wrap=True)
             console.print()
 
 

@@ -44,26 +44,31 @@ def candidates(collective: str, ranks: int) -> tuple[str, ...]:
 def tune(comm: Communicator, search: Search) -> Iterator[Tuned]:
     """Measure case after case; all ranks call it together and get the same. Yields each as it is done."""
     for collective in search.collectives:
-        for buffers in search.buffers:
-            if comm.transport == "threads" and buffers == ORDINARY and SYMMETRIC in search.buffers:
-                continue  # threads reach every array: it is the same
-            case = Case(collective, comm.ranks, comm.transport, buffers)
+        # Threads reach every array: there it is one kind, measured once.
+        for kind, buffers in {_kind(comm, buffers): buffers for buffers in search.buffers}.items():
+            case = Case(collective, comm.ranks, comm.transport, kind)
             algorithms = search.algorithms or candidates(collective, comm.ranks)
             measured_s = {
                 bytes: dict(zip(algorithms, seconds, strict=True))
-                for bytes, seconds in _measure(comm, case, algorithms, search)
+                for bytes, seconds in _measure(comm, case, buffers, algorithms, search)
             }
             yield Tuned(case, choice_from(measured_s), measured_s)
 
 
+def _kind(comm: Communicator, buffers: str) -> str:
+    """What `auto` takes such buffers for."""
+    symmetric = checked_buffers(comm, "allreduce", _filled(comm, 1, buffers), None).symmetric
+    return SYMMETRIC if symmetric else ORDINARY
+
+
 def _measure(
-    comm: Communicator, case: Case, algorithms: Sequence[str], search: Search
+    comm: Communicator, case: Case, buffers: str, algorithms: Sequence[str], search: Search
 ) -> Iterator[tuple[int, list[float]]]:
     facts = COLLECTIVES[case.collective]
     blocks = sorted({max(1, size // (_ITEM * (comm.ranks if facts.in_blocks else 1))) for size in search.sizes})
     for block in blocks:
         send, receive = (
-            _filled(comm, count, case.buffers)
+            _filled(comm, count, buffers)
             for count in (facts.send_count(block, comm.ranks), facts.receive_count(block, comm.ranks))
         )
         passed = checked_buffers(comm, case.collective, send, receive)
