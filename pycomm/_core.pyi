@@ -34,7 +34,11 @@ class SharedMemory:
         one_process: bool,
         timeout_s: float,
         queue_bytes: int,
+        largest_slot: int,
+        cores: int,
     ) -> None: ...
+    @staticmethod
+    def best_largest_slot() -> int: ...
     @property
     def rank(self) -> int: ...
     @property

@@ -13,7 +13,7 @@ from pycomm import _core, tuning
 from pycomm.buffers import Array, checked_buffers, checked_server
 from pycomm.errors import Unavailable, UsageError
 from pycomm.launched import find_world, launched_ranks
-from pycomm.machine import describe_machine
+from pycomm.machine import machine_kind, usable_cores
 from pycomm.operation import Operation
 from pycomm.world import World
 
@@ -89,6 +89,8 @@ class Communicator:
             one_process,
             self.world.timeout,
             self.world.broadcast(_queue_bytes()),
+            self.world.broadcast(_core.SharedMemory.best_largest_slot()),
+            len(frozenset().union(*self.world.allgather(usable_cores()))),
         )
         self.world.barrier()  # nobody goes on, and perhaps ends, before all have attached
         return memory
@@ -97,7 +99,7 @@ class Communicator:
         """What rank 0 finds, on every rank: ranks that chose for themselves might choose differently."""
 
         def find() -> tuning.Choices:
-            return tuning.load(describe_machine().kind, self.ranks, self.transport) if self.rank == 0 else {}
+            return tuning.load(machine_kind(), self.ranks, self.transport) if self.rank == 0 else {}
 
         found: list[tuning.Choices] = self.world.agree(find)
         return found[0]

@@ -47,11 +47,6 @@ class Machine:
     cores: int
     memory_bytes: int | None
 
-    @property
-    def kind(self) -> str:
-        """What machines of one kind have in common: ``"AMD EPYC 7763, 64 cores"``."""
-        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}"
-
 
 def describe_machine() -> Machine:
     """The machine this process runs on."""
@@ -59,16 +54,22 @@ def describe_machine() -> Machine:
         host=socket.gethostname(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         cpu=cpu_model(),
-        cores=usable_cores(),
+        cores=len(usable_cores()),
         memory_bytes=_memory_bytes(),
     )
 
 
-def usable_cores() -> int:
-    """How many cores this process may run on."""
+def machine_kind() -> str:
+    """What machines of one kind have in common, whatever cores this process may use: ``"AMD EPYC 7763, 64 cores"``."""
+    cores = os.cpu_count() or 1
+    return f"{cpu_model()}, {cores} core{'s' * (cores != 1)}"
+
+
+def usable_cores() -> frozenset[int]:
+    """The cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

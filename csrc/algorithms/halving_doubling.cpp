@@ -45,7 +45,7 @@ void halving_doubling_allreduce(Builder& rank) {
       rank.combine(held, mine, partner);
     }
     const Spot summed = out(held.first);
-    if (core == 1 && !folds) rank.copy(summed, in(0));
+    if (core == 1) rank.copy(summed, in(0));
     rank.scale(summed);
     for (int distance = core / 2; distance >= 1; distance /= 2) {
       const int partner = rank_at(position ^ distance);

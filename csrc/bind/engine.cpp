@@ -42,7 +42,8 @@ class Barrier final : public Runnable {
 
 std::shared_ptr<SharedMemory> make_memory(int rank, const std::vector<std::pair<int, std::string>>& members,
                                           std::vector<std::shared_ptr<Region>> regions, bool one_process,
-                                          double timeout_s, std::size_t queue_bytes) {
+                                          double timeout_s, std::size_t queue_bytes, std::size_t largest_slot,
+                                          int cores) {
   SharedMemoryConfig config;
   config.rank = rank;
   for (const auto& [pid, host] : members) config.members.push_back({pid, host});
@@ -50,6 +51,8 @@ std::shared_ptr<SharedMemory> make_memory(int rank, const std::vector<std::pair<
   config.one_process = one_process;
   config.timeout_s = timeout_s;
   config.queue_bytes = queue_bytes;
+  config.largest_slot = largest_slot;
+  config.cores = cores;
   config.check_interrupt = &check_interrupt;
   return std::make_shared<SharedMemory>(std::move(config));
 }
@@ -108,7 +111,8 @@ void register_engine(py::module_& module) {
 
   py::class_<SharedMemory, std::shared_ptr<SharedMemory>>(module, "SharedMemory", "The transports shm and threads.")
       .def(py::init(&make_memory), py::arg("rank"), py::arg("members"), py::arg("regions"), py::arg("one_process"),
-           py::arg("timeout_s"), py::arg("queue_bytes"))
+           py::arg("timeout_s"), py::arg("queue_bytes"), py::arg("largest_slot"), py::arg("cores"))
+      .def_static("best_largest_slot", &SharedMemory::best_largest_slot)
       .def_property_readonly("rank", &SharedMemory::rank)
       .def_property_readonly("ranks", &SharedMemory::ranks)
       .def_property_readonly("slot_bytes", &SharedMemory::slot_bytes)

@@ -12,8 +12,9 @@ namespace {
 // Past this many bytes of a call, what is stored will not be found in a cache again.
 constexpr std::size_t kStreamingBytes = std::size_t{8} << 20;
 
-// A call of at most so many bytes is over in some tens of microseconds if its peers are there: it is tried for so many
-// walks, as long again, before its caller is asked to let others go on. Python itself lets them wait for 5 ms.
+// A call of at most so many bytes is over in some tens of microseconds if its peers are there. It is tried until so
+// many walks in a row, as long again, met no message; then its caller is asked to let others go on, whom Python itself
+// lets wait for 5 ms.
 constexpr std::size_t kBriefBytes = std::size_t{256} << 10;
 constexpr int kPatience = 2000;
 
@@ -48,14 +49,16 @@ Operation::Operation(std::shared_ptr<SharedMemory> memory, Plan plan, const void
 
 void Operation::rebind(const void* in, void* out) {
   auto* in_base = static_cast<std::byte*>(const_cast<void*>(in));  // schedules only read it
-  if (!lanes_.empty() && bases_[index_of(Buffer::in)] == in_base && bases_[index_of(Buffer::out)] == out) return;
+  if (bound_ && bases_[index_of(Buffer::in)] == in_base && bases_[index_of(Buffer::out)] == out) return;
   bases_[index_of(Buffer::in)] = in_base;
   bases_[index_of(Buffer::out)] = static_cast<std::byte*>(out);
   lanes_.clear();
   inputs_.clear();
   landings_.clear();
   posting_.clear();
+  bound_ = false;
   bind();
+  bound_ = true;
 }
 
 Operation::~Operation() {
@@ -184,6 +187,7 @@ bool Operation::start() {
   const Board& own = memory_->board(memory_->rank());
   if (own.state.load(std::memory_order_relaxed) != RankState::running)
     throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
+  if (!bound_) throw UsageError(signature_text_ + ": it has no buffers since they were last changed in vain");
   for (LaneTasks& lane : lanes_) lane.next = 0;
   memory_->enter(signature_, signature_text_, bases_[index_of(Buffer::out)]);
   return guarded([this] {

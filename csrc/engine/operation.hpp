@@ -104,6 +104,7 @@ class Operation : public Runnable {
   std::string signature_text_;
   std::uint64_t signature_ = 0;
   std::uint32_t short_signature_ = 0;
+  bool bound_ = false;  // to buffers, all of it
   bool streaming_ = false;
   int patience_ = 0;  // walks without progress in start()
   std::int64_t contributors_ = 1;

@@ -12,8 +12,8 @@ class Runnable {
     if (!start()) finish();
   }
 
-  // run() in two parts, so that who holds a lock that others need (Python's) can keep it for what is over at once:
-  // what can be done in a few microseconds, and whether that was all; then, if not, the rest.
+  // run() in two parts, so that who holds a lock that others need (Python's) can keep it for what is soon over: what
+  // can be done while peers answer within some tens of microseconds each, and whether that was all; then the rest.
   virtual bool start() = 0;
   virtual void finish() = 0;
 };

@@ -2,10 +2,9 @@
 // draw.hpp.
 //
 // The buffer is cut into `chunks` equal slices, each chunk into `segments` equal parts; one segment of one chunk is a
-// message. A rank has lanes; a lane repeats its body (an ordered list of steps) for the segments first, first+stride,
-// first+2·stride, … below `segments`. Lanes run side by side and a waiting lane never holds up another.
-// The k-th send from a to b on lane l meets the k-th receive from a on lane l of b.
-//
+// message, unless it is part of a run. A rank has lanes; a lane repeats its body (an ordered list of steps) for the
+// segments first, first+stride, first+2·stride, … below `segments`. Lanes run side by side and a waiting lane never
+// holds up another. The k-th send from a to b on lane l meets the k-th receive from a on lane l of b.
 //
 // A run of chunks travels as one message: what halving-doubling needs for its lg p messages of n/2, n/4, … bytes. It is
 // written chunk by chunk, each step joined to the one before. Where a schedule has runs the buffer is cut the other way
@@ -36,8 +35,9 @@ constexpr std::string_view name_of(Collective collective) { return kCollectives[
 inline Collective collective_from(std::string_view name) {
   for (std::size_t i = 0; i < kCollectives.size(); ++i)
     if (kCollectives[i] == name) return static_cast<Collective>(i);
-  throw UsageError("unknown collective '" + std::string(name) +
-                   "': one of allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall");
+  std::string names;
+  for (const std::string_view known : kCollectives) names += (names.empty() ? "" : ", ") + std::string(known);
+  throw UsageError("unknown collective '" + std::string(name) + "': one of " + names);
 }
 
 // A chunk of a buffer; the segment comes from the lane's iteration. `tmp` has its own chunk count (tmp_chunks), each

@@ -27,8 +27,9 @@ bool continues(const Program& program, const Step& step, const Step& before) {
     case Action::recv:
     case Action::recv_reduce: return step.peer == before.peer && next_chunk(step.to, before.to);
     case Action::combine: {
-      const auto same = [](const Operand& a, const Operand& b) {
-        return a.peer == b.peer && (a.peer >= 0 || next_chunk(a.place, b.place));
+      const auto same = [&](const Operand& a, const Operand& b) {
+        // Of its own chunk, since a run is done as one array: no step may read what another of the run has written.
+        return a.peer == b.peer && (a.peer >= 0 || (next_chunk(a.place, b.place) && a.place.chunk == step.to.chunk));
       };
       const auto now = program.operands_of(step), then = program.operands_of(before);
       return next_chunk(step.to, before.to) && std::equal(now.begin(), now.end(), then.begin(), then.end(), same);

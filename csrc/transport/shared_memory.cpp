@@ -22,18 +22,10 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLargestSlot = std::size_t{256} << 10;
 constexpr std::size_t kSmallestLargestSlot = std::size_t{64} << 10;
 
-// A message of an ordinary buffer is copied twice, so it should still be in the second-level cache when it is read. An
-// eighth of that cache was best on cores with 512 KiB and with 2 MiB: 64 and 256 KiB, which differ there by a sixth.
-std::size_t largest_slot() {
-  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where it is not known
-  return std::clamp(static_cast<std::size_t>(std::max(0L, cache)) / 8 / kPage * kPage, kSmallestLargestSlot,
-                    kLargestSlot);
-}
-
 // The same on all ranks, since all ranks must cut a buffer into the same messages: as if every edge were in use.
-std::size_t slot_bytes_for(int ranks, std::size_t queue_bytes) {
+std::size_t slot_bytes_for(int ranks, std::size_t queue_bytes, std::size_t largest) {
   const std::size_t slots = static_cast<std::size_t>(std::max(1, ranks - 1)) * kLanes * kSlots;
-  return std::clamp(queue_bytes / slots / kPage * kPage, kPage, largest_slot());
+  return std::clamp(queue_bytes / slots / kPage * kPage, kPage, std::max(kPage, largest));
 }
 
 int cores() {
@@ -55,15 +47,22 @@ void SharedMemory::prepare(Region& region, int ranks) {
   new (board) Board();
 }
 
+// An eighth of the cache was best on cores with 512 KiB and with 2 MiB: 64 and 256 KiB, which differ there by a sixth.
+std::size_t SharedMemory::best_largest_slot() {
+  const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where it is not known
+  return std::clamp(static_cast<std::size_t>(std::max(0L, cache)) / 8 / kPage * kPage, kSmallestLargestSlot,
+                    kLargestSlot);
+}
+
 SharedMemory::SharedMemory(SharedMemoryConfig config)
     : config_(std::move(config)),
-      slot_bytes_(slot_bytes_for(ranks(), config_.queue_bytes)),
+      slot_bytes_(slot_bytes_for(ranks(), config_.queue_bytes, config_.largest_slot)),
       outboxes_(static_cast<std::size_t>(ranks()) * kLanes),
       inboxes_(static_cast<std::size_t>(ranks()) * kLanes) {
   const auto same_host = std::count_if(config_.members.begin(), config_.members.end(), [this](const Member& member) {
     return member.host == config_.members[static_cast<std::size_t>(rank())].host;
   });
-  oversubscribed_ = same_host > cores();
+  oversubscribed_ = same_host > (config_.cores > 0 ? config_.cores : cores());
   for (int peer = 0; peer < ranks(); ++peer) {
     const bool watch = !config_.one_process && peer != rank();
     const int pid = config_.members[static_cast<std::size_t>(peer)].pid;

@@ -30,14 +30,20 @@ struct SharedMemoryConfig {
   std::vector<std::shared_ptr<Region>> regions;  // one a rank
   bool one_process = false;                      // ranks are threads
   double timeout_s = 30;
-  std::size_t queue_bytes = std::size_t{64} << 20;  // bound of all queues of a rank
-  std::function<void()> check_interrupt;            // may throw; called now and then by a rank that waits
+  std::size_t queue_bytes = std::size_t{64} << 20;   // bound of all queues of a rank
+  std::size_t largest_slot = std::size_t{64} << 10;  // of a queue; the same on all ranks
+  int cores = 0;                                     // that this host's ranks have together; 0: those of this one
+  std::function<void()> check_interrupt;             // may throw; called now and then by a rank that waits
 };
 
 class SharedMemory final : public Transport {
  public:
   // The memory every rank needs before any of them attaches: its region's board. Called once by the region's owner.
   static void prepare(Region& region, int ranks);
+
+  // What a message of an ordinary buffer should have at most on this machine: it is copied twice, and should still be
+  // in the second-level cache when it is read. Ranks on other cores may find another size; they must agree on one.
+  static std::size_t best_largest_slot();
 
   explicit SharedMemory(SharedMemoryConfig config);
   ~SharedMemory() override;

@@ -16,7 +16,7 @@ from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
-from pycomm.machine import describe_machine
+from pycomm.machine import machine_kind
 from pycomm.measure.columns import format_us
 from pycomm.measure.table import plain_console
 from pycomm.measure.tune import Search, tune
@@ -111,7 +111,7 @@ def _writable(out: Path | None) -> Path:
 
 
 def _tune(comm: Communicator, options: Options) -> None:
-    machine = describe_machine().kind
+    machine = machine_kind()
     console = plain_console(Console(highlight=False), force=launched_ranks() is not None)
     for tuned in tune(comm, options.search):
         if comm.rank > 0:

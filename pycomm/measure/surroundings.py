@@ -1,6 +1,5 @@
 """The world a sweep runs in: who shares a host, how many cores there are, what the clock shows."""
 
-import os
 import socket
 from collections import Counter
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from pycomm import _core
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
+from pycomm.machine import usable_cores
 from pycomm.measure.record import CaseRecord
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ class Surroundings:
 
 def find_surroundings(comm: Communicator) -> Surroundings:
     """Ask every rank; all call it together."""
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    answers = comm.world.allgather((socket.gethostname(), frozenset(cores)))
+    answers = comm.world.allgather((socket.gethostname(), usable_cores()))
     hosts = tuple(host for host, _ in answers)
     return Surroundings(hosts, crowding_of(answers), comm.world.broadcast(_core.clock_tick_ns()))
 

@@ -14,6 +14,7 @@ from pycomm import RankError, UsageError, tuning
 from pycomm.algorithms import registry
 from pycomm.cli import main
 from pycomm.collectives import COLLECTIVES
+from pycomm.machine import machine_kind
 from pycomm.measure.tune import Search, candidates, tune
 from pycomm.tuning import Case, Tuned, choice_from, chosen
 from pycomm.world import Meeting, ThreadWorld
@@ -200,7 +201,7 @@ def test_whatever_happens_to_rank_0_every_rank_hears_of_it(monkeypatch):
 def test_auto_goes_by_what_was_tuned_for_this_world(tmp_path, monkeypatch):
     path = tmp_path / "tuning.json"
     monkeypatch.setenv("PYCOMM_TUNING", str(path))
-    machine = pycomm.machine.describe_machine().kind
+    machine = machine_kind()
     tuning.save(machine, [Tuned(Case("allreduce", 3, "shm", "ordinary"), ((0, "tree"), (1024, "ps")), {})], path)
 
     def names(comm: pycomm.Communicator) -> list[str]:
@@ -227,7 +228,7 @@ def test_the_command_keeps_what_it_measured(tmp_path, monkeypatch, capfd):
     arguments = ["tune", "--ranks", "3", "--sizes", "4,600", "--max-seconds", "0.001", "--algorithms", "ring,mesh"]
     assert main([*arguments, "--collectives", "allgather,allreduce"]) == 0
     assert "kept in" in capfd.readouterr().out
-    kept = tuning.load(pycomm.machine.describe_machine().kind, 3, "shm")
+    kept = tuning.load(machine_kind(), 3, "shm")
     assert set(kept) == {
         Case(collective, 3, "shm", buffers)
         for collective in ("allreduce", "allgather")

@@ -303,3 +303,16 @@ def test_a_join_to_another_chunk_or_peer_or_action_is_refused():
             if not step.joined and (step.action != before.action or step.peer != before.peer):
                 joined = schedule.with_body(rank, body, replaced(steps, at, changed(step, joined=True)))
                 refused(joined, f"rank {rank} joins {at}", "malformed")
+
+
+def test_a_run_that_reads_what_it_writes_is_refused():
+    """Done as one array, it would read a chunk before or after another step of the run has written it."""
+    schedule = _core.build_schedule("halving-doubling", "allreduce", 4, 1, 1, False, 0, {})
+    steps = schedule.body(0, 0)
+    at = next(k for k, step in enumerate(steps) if step.action == "combine" and steps[k + 1].joined)
+    first, second = steps[at], steps[at + 1]
+    shifted = [
+        changed(step, operands=[(own, buffer, chunk + 1 if own < 0 else chunk) for own, buffer, chunk in step.operands])
+        for step in (first, second)
+    ]
+    refused(schedule.with_body(0, 0, [*steps[:at], *shifted, *steps[at + 2 :]]), "operands one chunk on", "malformed")
