@@ -46,6 +46,16 @@ __device__ inline bool wait_device(const std::uint64_t* flag, std::uint64_t want
   return wait_for(flag, wanted, patience_ns, [](const std::uint64_t* at) { return load_acquire_device(at); });
 }
 
+// One thread, for a lane of this rank. A lane that is late may itself be waiting, for a silent peer: it began later, so
+// it is given as long again to say for which.
+__device__ inline bool wait_lane(const EngineArguments& arguments, std::int32_t lane, std::uint64_t wanted) {
+  if (wait_device(arguments.progress + lane, wanted, arguments.patience_ns)) return true;
+  Patience patience(arguments.patience_ns);
+  while (load_acquire_device(arguments.status) == 0 && patience.more()) {
+  }
+  return false;
+}
+
 __device__ inline std::uint64_t message_number(const Edge& edge, Position at, std::int32_t message) {
   const std::uint64_t iteration =
       at.calls * static_cast<std::uint64_t>(at.iterations) + static_cast<std::uint64_t>(at.iteration);
@@ -279,7 +289,7 @@ __device__ bool run_step(const EngineArguments& arguments, const DeviceLane& lan
                                        static_cast<std::uint64_t>(other.steps) +
                                    static_cast<std::uint64_t>(step.step) + 1;
       bool failed = false;
-      if (thread_index() == 0 && !wait_device(arguments.progress + step.lane, wanted, arguments.patience_ns)) {
+      if (thread_index() == 0 && !wait_lane(arguments, step.lane, wanted)) {
         give_up(arguments, at, Waited::Reason::lane, step.lane);
         failed = true;
       }

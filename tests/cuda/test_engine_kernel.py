@@ -148,6 +148,14 @@ def test_a_silent_rank_is_named_with_lane_and_step(form: str, engine_case: Calla
     assert "rank 0 gave up waiting for a message from rank 2 (lane 0, step" in outcome.first_failure
 
 
+@pytest.mark.parametrize("form", ["line", "bulk"])
+def test_a_lane_that_waits_for_another_lets_it_name_the_silent_rank(form: str, engine_case: Callable[..., Any]) -> None:
+    # In `tree` rank 0 hands the sum from the lane that takes it to the lane that sends it.
+    case = engine_case("tree", 3, 40, form=form, segments=2, patience=20_000, silent_rank=2)
+    for seed in range(40):
+        assert case.attempt(seed, 1).first_failure.startswith("rank 0 gave up waiting for a message from rank 2 (lane")
+
+
 def test_a_rank_that_waits_for_the_silent_one_says_so(engine_case: Callable[..., Any]) -> None:
     outcome = engine_case("mesh", 2, 40, form="bulk", patience=20_000, silent_rank=1).attempt(0, 1)
     assert outcome.first_failure.startswith("rank 0 gave up waiting for a message from rank 1 (lane 0, step 1")
