@@ -18,7 +18,7 @@ from pycomm.buffers import checked_buffers
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.launched import launched_ranks
-from pycomm.measure.contents import Case, make_contents
+from pycomm.measure.contents import Call, make_contents
 from pycomm.measure.elements import element_type
 from pycomm.measure.verify import allocate_buffers, allocate_ordinary, count_wrong, pattern_period
 from pycomm.operation import Operation
@@ -107,7 +107,7 @@ def prepare(
     checked = checked_buffers(comm, collective, arrays.send.inner, arrays.receive.inner)
     operation = Operation(comm, checked, algorithm=algorithm)
     period = pattern_period(max(counts), itemsize, comm.ranks, operation.segments)
-    case = Case(collective, dtype, "sum" if facts.reduces else "", comm.ranks, block)
+    case = Call(collective, dtype, "sum" if facts.reduces else "", comm.ranks, block)
     wrong = count_wrong(operation.run, arrays, make_contents(case, comm.rank, period, in_place=False))
     assert sum(comm.world.allgather(wrong)) == 0
     return operation.run
