@@ -47,7 +47,7 @@ $(VENV)/stamp-install: $(VENV)/stamp-build $(PACKAGE_FILES)
 
 # With the modules that tests/cuda needs and a plain wheel does not have. The cache of CMake keeps them from then on.
 $(VENV)/stamp-emulator: $(VENV)/stamp-build $(PACKAGE_FILES)
-	$(PIP) --no-build-isolation -C cmake.define.PYCOMM_EMULATOR=ON .
+	$(PIP) --no-build-isolation --config-settings=cmake.define.PYCOMM_EMULATOR=ON .
 	@touch $@ $(VENV)/stamp-install
 
 $(VENV)/stamp-test: pyproject.toml | $(VENV)/stamp-install
