@@ -82,15 +82,17 @@ class Communicator:
                 own if peer == self.rank else _core.Region.attach(self.world.members[peer]["pid"], fd)
                 for peer, fd in enumerate(fds)
             ]
+        queue_bytes, largest_slot = self.world.broadcast((_queue_bytes(), _core.SharedMemory.best_largest_slot()))
+        cores = frozenset().union(*self.world.allgather(usable_cores()))
         memory = _core.SharedMemory(
             self.rank,
             [(member["pid"], member["host"]) for member in self.world.members],
             regions,
             one_process,
             self.world.timeout,
-            self.world.broadcast(_queue_bytes()),
-            self.world.broadcast(_core.SharedMemory.best_largest_slot()),
-            len(frozenset().union(*self.world.allgather(usable_cores()))),
+            queue_bytes,
+            largest_slot,
+            len(cores),
         )
         self.world.barrier()  # nobody goes on, and perhaps ends, before all have attached
         return memory

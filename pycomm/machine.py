@@ -75,13 +75,13 @@ def usable_cores() -> frozenset[int]:
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The CPU's name as the kernel tells it, else the architecture."""
     try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
+        with cpuinfo.open(errors="replace") as lines:  # of the first core: the file is long where there are many
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() in ("model name", "Model", "cpu model") and value.strip():
+                    return " ".join(value.split())
     except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu model") and value.strip():
-            return " ".join(value.split())
+        pass
     return platform.processor() or platform.machine()
 
 
