@@ -14,11 +14,11 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
+from pycomm.cli.options import choices, ranks_of_job
 from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
-from pycomm.launched import launched_ranks
 from pycomm.measure.loop import Policy
 from pycomm.measure.record import append_end, check_writable
 from pycomm.measure.session import FAILED, INTERRUPTED, Options, run_session
@@ -26,19 +26,9 @@ from pycomm.measure.sweep import Plan, find_contenders
 from pycomm.operation import OPS
 from pycomm.units import parse_percent, parse_sizes
 
-DEFAULT_RANKS: Final = 2
 DEFAULT_SIZES: Final = "4:64M:x4"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The items of a list, each one of `known`; duplicates dropped."""
-    items = tuple(dict.fromkeys(text.split(",")))
-    for item in items:
-        if item not in known:
-            raise UsageError(f"{option}: {item!r}: wanted {', '.join(known)}")
-    return items
 
 
 class Positive(click.ParamType[float]):
@@ -108,10 +98,10 @@ def _benchmark(facts: Collective) -> click.Command:
         if given["graph"] and given["device"] != "cuda":
             raise UsageError("--graph: CUDA graphs need --device cuda")
         plan = Plan(
-            backends=_choices("--backends", given["backends"], BACKENDS),
+            backends=choices("--backends", given["backends"], BACKENDS),
             algorithms=_algorithms(given["algorithms"], given["device"]),
             sizes=tuple(parse_sizes(given["sizes"], "--sizes")),
-            dtypes=_choices("--dtypes", given["dtypes"], DTYPES),
+            dtypes=choices("--dtypes", given["dtypes"], DTYPES),
             collective=facts.name,
             op=given.get("op", ""),
             root=given.get("root", 0),
@@ -150,13 +140,10 @@ for _facts in COLLECTIVES.values():
 
 def start(options: Options, ranks: int | None, transport: str | None, timeout_s: float) -> int:
     """Run a session on the launcher's ranks, or on local ones. Returns the exit status."""
-    launched = launched_ranks()
-    if launched is None:
-        return _start_local(options, ranks or DEFAULT_RANKS, transport or "shm", timeout_s)
-    launcher, size = launched
-    if ranks is not None and ranks != size:
-        raise UsageError(f"--ranks: {ranks}: {launcher} started {size}")
-    return _join(options, transport, timeout_s)
+    launched, ranks = ranks_of_job(ranks)
+    if launched:
+        return _join(options, transport, timeout_s)
+    return _start_local(options, ranks, transport or "shm", timeout_s)
 
 
 def _start_local(options: Options, ranks: int, transport: str, timeout_s: float) -> int:

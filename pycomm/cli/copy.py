@@ -1,16 +1,15 @@
 """``pycomm bench copy``: host to GPU and back, within a GPU and between two."""
 
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from pycomm.cli.cases import write_cases
+from pycomm.cli.options import choices
 from pycomm.cuda.copies import KINDS, MEMORIES, find_copies, measure_copies
 from pycomm.cuda.probe import cuda_module, missing_device
-from pycomm.errors import UsageError
-from pycomm.measure.record import CaseRecord, RecordFile, to_line
+from pycomm.measure.record import CaseRecord
 from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate, parse_sizes
 
 
@@ -24,33 +23,12 @@ from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate, parse
 @click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def copy(sizes: str, kinds: str, memory: str, iterations: int, out: Path | None, force: bool, format_: str) -> int:
     """Copy between host and GPUs; times by events on the stream and by the host's clock."""
-    chosen = _choices("--kinds", kinds, KINDS), _choices("--memory", memory, MEMORIES)
+    chosen = choices("--kinds", kinds, KINDS), choices("--memory", memory, MEMORIES)
     all_sizes = tuple(size for size in parse_sizes(sizes, "--sizes") if size > 0)
     module = cuda_module()
     devices = 0 if missing_device() or module is None else len(module.devices())
-    file = RecordFile(out, force=force) if out is not None else None
-    cases = []
-    for case in measure_copies(find_copies(*chosen, devices), all_sizes, iterations):
-        cases.append(case)
-        if file is not None:
-            file.write_line(to_line(case))
-        if format_ == "json":
-            print(to_line(case), flush=True)
-    if file is not None:
-        file.close()
-    if format_ == "table":
-        Console(highlight=False).print(_table(cases))
-    for reason in dict.fromkeys(case.reason for case in cases if case.reason):
-        print(f"pycomm: {reason}", file=sys.stderr)
-    return 1 if any(case.status == "failed" for case in cases) else 0
-
-
-def _choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    items = tuple(dict.fromkeys(text.split(",")))
-    for item in items:
-        if item not in known:
-            raise UsageError(f"{option}: {item!r}: wanted {', '.join(known)}")
-    return items
+    cases = measure_copies(find_copies(*chosen, devices), all_sizes, iterations)
+    return write_cases(cases, out=out, force=force, format_=format_, table=_table)
 
 
 def _table(cases: list[CaseRecord]) -> Table:

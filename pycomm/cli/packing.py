@@ -1,15 +1,14 @@
 """``pycomm bench packing``: a network's gradients into one buffer and back, on the CPU or on a GPU."""
 
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from pycomm.errors import UsageError
+from pycomm.cli.cases import write_cases
+from pycomm.cli.options import choices
 from pycomm.measure.packing import measure_packing
-from pycomm.measure.record import CaseRecord, RecordFile, to_line
+from pycomm.measure.record import CaseRecord
 from pycomm.model.tables import table as find_network
 from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate
 
@@ -36,26 +35,9 @@ def packing(
     format_: str,
 ) -> int:
     """Pack gradients into one buffer and back, beside a copy of as many bytes."""
-    chosen = tuple(dict.fromkeys(buffer_dtypes.split(",")))
-    for name in chosen:
-        if name not in FLOATS:
-            raise UsageError(f"--buffer-dtypes: {name!r}: wanted {', '.join(FLOATS)}")
-    network = find_network(model)
-    file = RecordFile(out, force=force) if out is not None else None
-    cases = []
-    for case in measure_packing(network, dtype, chosen, device, iterations):
-        cases.append(case)
-        if file is not None:
-            file.write_line(to_line(case))
-        if format_ == "json":
-            print(to_line(case), flush=True)
-    if file is not None:
-        file.close()
-    if format_ == "table":
-        Console(highlight=False).print(_table(cases))
-    for reason in dict.fromkeys(case.reason for case in cases if case.reason):
-        print(f"pycomm: {reason}", file=sys.stderr)
-    return 1 if any(case.status in ("failed", "wrong") for case in cases) else 0
+    chosen = choices("--buffer-dtypes", buffer_dtypes, FLOATS)
+    cases = measure_packing(find_network(model), dtype, chosen, device, iterations)
+    return write_cases(cases, out=out, force=force, format_=format_, table=_table)
 
 
 def _table(cases: list[CaseRecord]) -> Table:

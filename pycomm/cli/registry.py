@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pycomm.algorithms import Algorithm, Row, registry
+from pycomm.cli.options import COLLECTIVE
 from pycomm.collectives import COLLECTIVES
 from pycomm.schedules import schedule
 from pycomm.units import parse_size
@@ -40,13 +41,7 @@ def cost_of(row: Row, ranks: int, bytes: int, collective: str) -> Cost:
 @click.command()
 @click.option("--ranks", type=click.IntRange(1, 1024), default=8, show_default=True, help="Ranks to count for.")
 @click.option("--bytes", "size", default="1M", show_default=True, help="Size of the buffer to count for.")
-@click.option(
-    "--collective",
-    type=click.Choice([collective.command for collective in COLLECTIVES.values()]),
-    default="allreduce",
-    show_default=True,
-    help="Which operation, as bench names it.",
-)
+@COLLECTIVE
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(ranks: int, size: str, collective: str, form: str) -> None:
     """List the algorithms: steps and wire bytes of the busiest rank, counted from the schedule, and the source.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pycomm.cli.options import COLLECTIVE
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 from pycomm.schedules import Facts, prove, schedule
@@ -27,13 +28,7 @@ FACTS = (
 @click.option("--format", "form", type=click.Choice(["text", "svg"]), help="What to draw; text unless said.")
 @click.option("--segments", type=click.IntRange(1, 1024), help="Parts of each chunk; 1 unless said.")
 @click.option("--in-place", is_flag=True, help="The input is the output's memory.")
-@click.option(
-    "--collective",
-    type=click.Choice([collective.command for collective in COLLECTIVES.values()]),
-    default="allreduce",
-    show_default=True,
-    help="Which operation, as bench names it.",
-)
+@COLLECTIVE
 @click.option("--root", type=click.IntRange(0), default=0, help="Of broadcast and reduce.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from pycomm import init, run, tuning
 from pycomm.algorithms import parse_algorithm, parse_algorithms
-from pycomm.cli.bench import DEFAULT_RANKS, DEFAULT_SIZES, Positive
+from pycomm.cli.bench import DEFAULT_SIZES, Positive
+from pycomm.cli.options import ranks_of_job
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.errors import UsageError
@@ -65,13 +66,10 @@ def command(
         algorithms=tuple(map(str, parse_algorithms(algorithms))) if algorithms else (),
         seconds=max_seconds,
     )
-    launched = launched_ranks()
-    if launched is not None and ranks not in (None, launched[1]):
-        raise UsageError(f"--ranks: {ranks}: {launched[0]} started {launched[1]}")
-    ranks = launched[1] if launched is not None else ranks or DEFAULT_RANKS
+    launched, ranks = ranks_of_job(ranks)
     _check(search, ranks)
     options = Options(search, _writable(out), quiet)
-    if launched is None:
+    if not launched:
         run(_tune, ranks, transport, (options,))
         return
     with init(transport) as comm:

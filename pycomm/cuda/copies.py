@@ -9,9 +9,8 @@ import numpy as np
 
 from pycomm.cuda.probe import cuda_module, missing_device
 from pycomm.errors import DeviceError, Unavailable
+from pycomm.measure.alone import blank_row, timed_row
 from pycomm.measure.record import CaseRecord, Loop
-from pycomm.measure.statistics import summarise
-from pycomm.units import NANOSECONDS_A_SECOND
 
 KINDS: Final = ("h2d", "d2h", "d2d", "p2p")
 MEMORIES: Final = ("pinned", "pageable")
@@ -74,7 +73,7 @@ def measure_copies(
             yield from (replace(_by(blank, clock), reason=str(error)) for clock in CLOCKS)
             continue
         for clock, elapsed_ns in zip(CLOCKS, elapsed, strict=True):
-            yield _complete(_by(blank, clock), np.asarray(elapsed_ns)[WARMUP:])
+            yield timed_row(_by(blank, clock), np.asarray(elapsed_ns)[WARMUP:], WARMUP, Loop("c++", "each", 1))
 
 
 def _time_on_device(kind: str, device: int, peer: int, pinned: bool, size: int, samples: int) -> tuple[Any, Any]:
@@ -86,7 +85,7 @@ def _time_on_device(kind: str, device: int, peer: int, pinned: bool, size: int, 
 
 
 def _blank(copy: Copy, size: int) -> CaseRecord:
-    return CaseRecord(
+    return blank_row(
         benchmark="copy",
         backend="cuda",
         algorithm=copy.kind,
@@ -94,31 +93,11 @@ def _blank(copy: Copy, size: int) -> CaseRecord:
         transport="copy engine",
         device=f"cuda:{copy.device}" if copy.peer < 0 else f"cuda:{copy.device}->cuda:{copy.peer}",
         dtype="uint8",
-        op="",
-        in_place=False,
-        buffers="ordinary",
-        ranks=1,
-        workers=1,
-        hosts=1,
         link=_LINKS[copy.kind],
         bytes=size,
         count=size,
-        status="failed",
-    )  # fmt: skip
+    )
 
 
 def _by(blank: CaseRecord, clock: str) -> CaseRecord:
     return replace(blank, options=",".join(filter(None, (blank.options, clock))))
-
-
-def _complete(blank: CaseRecord, elapsed_ns: Any) -> CaseRecord:
-    summary = summarise(np.asarray(elapsed_ns, np.float64) / NANOSECONDS_A_SECOND)
-    return replace(
-        blank,
-        status="ok",
-        iterations=len(elapsed_ns),
-        warmup=WARMUP,
-        loop=Loop("c++", "each", 1),
-        time_s=summary,
-        algbw_Bps=blank.bytes / summary.median if summary.median > 0 else None,
-    )

@@ -10,12 +10,11 @@ import numpy as np
 
 from pycomm.cuda.probe import cuda_module, missing_device
 from pycomm.errors import Error, Unavailable
+from pycomm.measure.alone import blank_row, timed_row
 from pycomm.measure.elements import element_type
 from pycomm.measure.record import CaseRecord, Loop
-from pycomm.measure.statistics import summarise
 from pycomm.model.tables import ModelTable
 from pycomm.packing import GradientPacker
-from pycomm.units import NANOSECONDS_A_SECOND
 
 STEPS: Final = ("pack", "unpack", "copy")
 WARMUP: Final = 3
@@ -50,7 +49,7 @@ def measure_packing(
                     yield replace(blank, status="wrong", wrong=wrong, reason=f"{wrong} wrong elements; not timed")
                     continue
                 elapsed_ns = time_step(step, samples + WARMUP)[WARMUP:]
-                yield _complete(replace(blank, wrong=0 if step != "copy" else None), elapsed_ns, device)
+                yield timed_row(replace(blank, wrong=0 if step != "copy" else None), elapsed_ns, WARMUP, _loop(device))
         except (Error, MemoryError) as error:
             status = "skipped" if isinstance(error, Unavailable) else "failed"
             yield from (replace(blank, status=status, reason=str(error) or type(error).__name__) for blank in blanks)
@@ -126,7 +125,7 @@ def _on_device(packer: GradientPacker, moved: int) -> tuple[TimeStep, int]:
 
 
 def _blank(step: str, network: ModelTable, packer: GradientPacker, device: str, moved: int) -> CaseRecord:
-    return CaseRecord(
+    return blank_row(
         benchmark="packing",
         backend="native",
         algorithm=step,
@@ -134,28 +133,11 @@ def _blank(step: str, network: ModelTable, packer: GradientPacker, device: str, 
         transport="",
         device="cuda:0" if device == "cuda" else "cpu",
         dtype=packer.dtype.name,
-        op="",
-        in_place=False,
-        buffers="ordinary",
-        ranks=1,
-        workers=1,
-        hosts=1,
         link="device memory" if device == "cuda" else "memory",
         bytes=moved,
         count=packer.count,
-        status="failed",
-    )  # fmt: skip
-
-
-def _complete(blank: CaseRecord, elapsed_ns: Any, device: str) -> CaseRecord:
-    summary = summarise(np.asarray(elapsed_ns, np.float64) / NANOSECONDS_A_SECOND)
-    language, clock = ("c++", "events") if device == "cuda" else ("python", "host")
-    return replace(
-        blank,
-        status="ok",
-        iterations=len(elapsed_ns),
-        warmup=WARMUP,
-        loop=Loop(language, "each", BATCH if device == "cuda" else 1, clock),
-        time_s=summary,
-        algbw_Bps=blank.bytes / summary.median if summary.median > 0 else None,
     )
+
+
+def _loop(device: str) -> Loop:
+    return Loop("c++", "each", BATCH, "events") if device == "cuda" else Loop("python", "each", 1, "host")
