@@ -95,10 +95,9 @@ int servers_of(const Shape& shape) {
 }
 
 void set_chunks(Schedule& schedule, int chunks) {
-  const bool gathers = schedule.collective == allgather, scatters = schedule.collective == reduce_scatter;
-  schedule.chunks = gathers || scatters || schedule.collective == alltoall ? schedule.ranks : chunks;
-  schedule.in_chunks = gathers ? 1 : schedule.chunks;
-  schedule.out_chunks = scatters ? 1 : schedule.chunks;
+  schedule.chunks = equal_blocks(schedule.collective) ? schedule.ranks : chunks;
+  schedule.in_chunks = schedule.collective == allgather ? 1 : schedule.chunks;
+  schedule.out_chunks = schedule.collective == reduce_scatter ? 1 : schedule.chunks;
 }
 
 }  // namespace
@@ -173,16 +172,15 @@ Schedule build(std::string_view algorithm, const Shape& shape) {
     need(servers_of(shape) <= shape.ranks,
          "option 'servers' must be at most the " + std::to_string(shape.ranks) + " ranks", servers_of(shape));
   if (const auto reason = refusal(row, shape)) throw UsageError(*reason);
-  const bool rooted = shape.collective == broadcast || shape.collective == reduce;
   Shape asked = shape;
-  asked.root = rooted ? shape.root : 0;
+  asked.root = has_root(shape.collective) ? shape.root : 0;
   const bool dedicated = shape.options.contains("dedicated") && shape.options.at("dedicated") == 1;
 
   schedule.algorithm = name;
   schedule.collective = shape.collective;
   schedule.ranks = shape.ranks;
   schedule.workers = shape.ranks - (dedicated ? servers_of(shape) : 0);
-  schedule.root = rooted ? shape.root : 0;
+  schedule.root = asked.root;
   schedule.segments = shape.segments;
   schedule.in_place = shape.in_place;
   const auto variant = std::find_if(row.variants.begin(), row.variants.end(),

@@ -15,8 +15,6 @@ constexpr std::int64_t kAlign = 64;  // bytes: a cache line
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-bool has_root(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
-
 bool reduces(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce_scatter ||
          collective == Collective::reduce;

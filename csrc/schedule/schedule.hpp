@@ -175,6 +175,10 @@ constexpr Extent part_of(Extent whole, std::int64_t parts, std::int64_t index, s
   return {whole.begin + begin, end - begin};
 }
 
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
 // Chunks of these belong to a rank each and have equal counts, whatever that does to alignment.
 constexpr bool equal_blocks(Collective collective) {
   return collective == Collective::reduce_scatter || collective == Collective::allgather ||
