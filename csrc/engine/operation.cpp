@@ -194,8 +194,10 @@ bool Operation::start() {
     for (int idle = 0; idle < patience_; ++idle) {
       const Walk walked = walk();
       if (walked.done && released()) return true;
-      if (walked.progress) idle = 0;
-      Waiter::pause();
+      if (walked.progress)
+        idle = 0;
+      else
+        Waiter::pause();
     }
     return false;
   });
