@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Any, TypeVar
 
 from pycomm import _core
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 
 # After one rank has failed, the others have this long to end by themselves before they are killed.
 GRACE_S = 3.0
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def _run_processes(function: Callable[..., Any], ranks: int, args: tuple[Any, ..
     launcher = os.getpid()
 
     def live(rank: int) -> None:
+        signal.signal(signal.SIGINT, interrupt_once)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _core.die_with_parent(launcher)
         connections: dict[int, Connection] = {}
         for peer, (ours, theirs) in links.items():  # a copy left open would hide a peer's death
@@ -174,14 +178,22 @@ def _run_processes(function: Callable[..., Any], ranks: int, args: tuple[Any, ..
     with warnings.catch_warnings():
         # A thread pool of NumPy's makes Python 3.12 warn of fork; such libraries handle it.
         warnings.simplefilter("ignore", DeprecationWarning)
-        for process in processes:
-            process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # until ranks report and are supervised
+        try:
+            for process in processes:
+                process.start()
+        except BaseException:
+            for process in processes:
+                if process.pid is not None:
+                    process.kill()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise
     for ours, theirs in links.values():
         ours.close()
         theirs.close()
     for _, writer in results:
         writer.close()
-    return _Supervisor(processes, [reader for reader, _ in results]).outcomes()
+    return _Supervisor(processes, [reader for reader, _ in results]).outcomes(before)
 
 
 def _local_world(rank: int, ranks: int, connections: dict[int, Connection], timeout: float) -> World:
@@ -190,13 +202,26 @@ def _local_world(rank: int, ranks: int, connections: dict[int, Connection], time
     return SocketWorld(rank, ranks, connections, kind="local", timeout=timeout)
 
 
+def interrupt_once(number: int, frame: FrameType | None) -> None:
+    """A signal's handler. A rank is interrupted by the terminal and by the launcher, and ends at the first."""
+    _ignore_interrupts()
+    raise KeyboardInterrupt
+
+
+def _ignore_interrupts() -> None:
+    for number in INTERRUPTS:
+        signal.signal(number, lambda *_: None)  # Python complains of one that came before, where it is SIG_IGN
+
+
 def _report(writer: Connection, live: Callable[[], Any]) -> None:
     """Send what `live` returns or raises to the launcher."""
     try:
         outcome: Any = live()
+        _ignore_interrupts()  # the report arrives whole
         error: BaseException | None = None
         writer.send(outcome)
     except BaseException as raised:
+        _ignore_interrupts()
         error = raised
         writer.send(_sendable(raised))
     finally:
@@ -233,9 +258,11 @@ class _Supervisor:
         self._interrupted = False
         self._ended: set[int] = set()  # ranks killed here
 
-    def outcomes(self) -> list[Any]:
+    def outcomes(self, mask: set[int]) -> list[Any]:
+        """Every rank's result or Failure. `mask`: the signals blocked from here on."""
         while True:
             try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 while len(self._outcomes) < len(self._processes):
                     self._step()
                 break

@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, TypeVar
 
 import click
@@ -19,6 +18,7 @@ from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
+from pycomm.launch import interrupt_once
 from pycomm.measure.loop import Policy
 from pycomm.measure.record import append_end, check_writable
 from pycomm.measure.session import FAILED, INTERRUPTED, Options, run_session
@@ -151,7 +151,7 @@ def _start_local(options: Options, ranks: int, transport: str, timeout_s: float)
     if transport not in ("shm", "threads"):
         raise UsageError(f"--transport: {transport!r}: local ranks have shm and threads; the others need mpirun")
     _check(options, ranks)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt_once)
     try:
         return run(run_session, ranks, transport, (options,), timeout=timeout_s)[0]
     except KeyboardInterrupt:
@@ -170,7 +170,7 @@ def _join(options: Options, transport: str | None, timeout_s: float) -> int:
         if refused:
             comm.close()
             raise UsageError(refused)
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, interrupt_once)
         status = run_session(comm, options)
         comm.close()
         return status
@@ -201,10 +201,6 @@ def _reason_against(options: Options, ranks: int) -> str:
 def _end_file(options: Options, status: str, exit_status: int, reason: str) -> None:
     if options.out is not None and options.out.exists():
         append_end(options.out, status, exit_status, reason)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _algorithms(text: str | None, device: str) -> tuple[str, ...]:

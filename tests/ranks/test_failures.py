@@ -153,6 +153,42 @@ def test_a_broken_world_says_so_at_the_next_call():
     assert pycomm.run(function, ranks=2, transport="threads") == [True, True]
 
 
+def interrupt_itself():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)  # Python handles a signal between two of its instructions
+
+
+def test_a_rank_is_interrupted_once():
+    def function(comm):
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_itself()
+        interrupt_itself()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "ended in order"
+
+    assert pycomm.run(function, ranks=2) == ["ended in order"] * 2
+
+
+class InterruptedReport(Exception):
+    """The process that reports it is interrupted while it does."""
+
+    def __reduce__(self):
+        if os.getpid() != self.args[0]:
+            interrupt_itself()
+        return InterruptedReport, self.args
+
+
+def test_an_interrupt_does_not_spoil_the_report_of_an_error(capfd):
+    launcher = os.getpid()
+
+    def function(comm):
+        raise InterruptedReport(launcher)
+
+    with pytest.raises(pycomm.RankError, match="raised InterruptedReport"):
+        pycomm.run(function, ranks=2)
+    assert capfd.readouterr().err == ""
+
+
 # One write a line: print makes two where Python is told not to buffer, and those of three ranks mix.
 ENDLESS = """
 import os, numpy as np, pycomm

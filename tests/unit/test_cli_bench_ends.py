@@ -71,11 +71,12 @@ def test_an_interrupted_sweep_says_so_and_keeps_the_rows(tmp_path, stop):
     assert (results.end.status, results.end.exit_status) == ("interrupted", 130)
 
 
-def test_interrupting_the_whole_group_is_the_same(tmp_path):
-    """Ctrl-C in a terminal reaches every process of the job."""
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_the_whole_group_is_the_same(tmp_path, stop):
+    """Ctrl-C in a terminal reaches every process of the job, and so does the end that a batch system sends."""
     path = tmp_path / "r.jsonl"
     process = started(path)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, stop)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
     assert "Traceback" not in err
