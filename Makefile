@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 RANKS ?= 2
 BENCH_OPTIONS ?= --sizes 4:64M:x4
-TEST_OPTIONS ?=
+TEST_OPTIONS ?= --numprocesses logical --maxprocesses 4 --dist worksteal
 
 # What mpirun needs as root, and with more ranks than cores.
 export OMPI_ALLOW_RUN_AS_ROOT := 1
