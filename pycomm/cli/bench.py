@@ -18,9 +18,10 @@ from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
 from pycomm.errors import UsageError
+from pycomm.files import check_writable
 from pycomm.launch import interrupt_once
 from pycomm.measure.loop import Policy
-from pycomm.measure.record import append_end, check_writable
+from pycomm.measure.record import append_end
 from pycomm.measure.session import FAILED, INTERRUPTED, Options, run_session
 from pycomm.measure.sweep import Plan, find_contenders
 from pycomm.operation import OPS
@@ -187,7 +188,7 @@ def _check(options: Options, ranks: int) -> None:
     """Raises UsageError for what can be refused before any rank starts."""
     find_contenders(options.plan, ranks)
     if options.out is not None:
-        check_writable(options.out, force=options.force)
+        check_writable(options.out, force=options.force, option="--out")
 
 
 def _reason_against(options: Options, ranks: int) -> str:

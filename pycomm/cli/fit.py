@@ -9,6 +9,7 @@ import click
 
 from pycomm.cli.listing import FORMATS, render
 from pycomm.errors import UsageError
+from pycomm.files import check_writable, write_text
 from pycomm.model.fit import Estimate
 from pycomm.model.measurements import fit_series, read_series, to_record
 from pycomm.units import format_bytes
@@ -24,8 +25,8 @@ _HEADINGS = ("series", "from", "latency us", "95 %", "GB/s", "95 %", "residual",
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def command(results: Path, pieces: bool, out: Path | None, format_: str, force: bool) -> None:
     """Fit latency and bandwidth to the all-reduces of a results file, one fit a series of sizes."""
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists; --force overwrites it")
+    if out is not None:
+        check_writable(out, force=force, option="--out")
     lines: list[list[str]] = []
     records: list[str] = []
     for series in read_series(results):
@@ -53,7 +54,7 @@ def command(results: Path, pieces: bool, out: Path | None, format_: str, force: 
         raise UsageError(f"{results}: no series of 3 sizes or more")
     click.echo(render(format_, _HEADINGS, lines))
     if out is not None:
-        out.write_text("".join(record + "\n" for record in records), encoding="utf-8")
+        write_text(out, "".join(record + "\n" for record in records), force=force, option="--out")
 
 
 def _interval(estimate: Estimate, scale: float) -> str:

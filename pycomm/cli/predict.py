@@ -10,6 +10,7 @@ import click
 from pycomm.algorithms import Algorithm, parse_algorithm
 from pycomm.cli.listing import FORMATS, render
 from pycomm.errors import UsageError
+from pycomm.files import check_writable
 from pycomm.model.measurements import choose, link_behind, read_fitted
 from pycomm.model.network import Network, preset
 from pycomm.model.predict import Prediction, Setup, changed, job_of, predict
@@ -79,6 +80,9 @@ def command(
 
     The trace comes from --traces or is made from --models; the network from --networks or from measurements (--fit).
     """
+    for option, path in (("--plot", plot), ("--timeline", timeline)):
+        if path is not None:
+            check_writable(path, force=force, option=option)
     counts = parse_sizes(workers, "--workers")
     if counts[0] < 1:
         raise UsageError("--workers: at least 1 is wanted")

@@ -10,6 +10,7 @@ import click
 from pycomm.cli.options import COLLECTIVE
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
+from pycomm.files import write_text
 from pycomm.schedules import Facts, prove, schedule
 
 FACTS = (
@@ -73,9 +74,7 @@ def command(
     if out is None:
         click.echo(picture, nl=False)
         return
-    if out.exists() and not force:
-        raise UsageError(f"--out: {out} exists: choose another name, or overwrite it with --force")
-    out.write_text(picture, encoding="utf-8")
+    write_text(out, picture, force=force, option="--out")
 
 
 def _proof(title: str, facts: Facts, seconds: float) -> str:

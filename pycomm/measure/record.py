@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
-from pycomm.errors import Error, UsageError
+from pycomm.errors import Error
+from pycomm.files import check_writable, unwritable
 from pycomm.machine import Machine
 from pycomm.measure.statistics import Summary
 
@@ -144,11 +145,11 @@ class RecordFile:
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
         """Raises UsageError when the file exists and `force` is not given, or cannot be written."""
-        check_writable(path, force=force)
+        check_writable(path, force=force, option="--out")
         try:
             self._file: IO[str] = path.open("w" if force else "x", encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"--out: {str(path)!r}: {error.strerror}") from error
+            raise unwritable(path, error, "--out") from error
 
     def write_line(self, line: str) -> None:
         """Append one record's line and hand it to the system."""
@@ -158,14 +159,6 @@ class RecordFile:
     def close(self) -> None:
         """Nothing more is written."""
         self._file.close()
-
-
-def check_writable(path: Path, *, force: bool) -> None:
-    """Raises UsageError when `path` exists and `force` is not given, or its folder does not."""
-    if path.exists() and not force:
-        raise UsageError(f"--out: {str(path)!r} exists; --force writes over it")
-    if not path.parent.is_dir():
-        raise UsageError(f"--out: {str(path)!r}: there is no folder {str(path.parent)!r}")
 
 
 def append_end(path: Path, status: str, exit_status: int, reason: str) -> None:

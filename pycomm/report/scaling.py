@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pycomm.errors import Unavailable, UsageError
+from pycomm.files import check_writable, unwritable
 from pycomm.model.predict import Prediction
 
 
@@ -17,8 +18,7 @@ def write(lines: Mapping[str, Sequence[Prediction]], path: str | Path, *, force:
     Raises UsageError if the file exists and `force` is not set, or has an ending that is no format; Unavailable
     without matplotlib.
     """
-    if Path(path).exists() and not force:
-        raise UsageError(f"{path} exists; --force overwrites it")
+    check_writable(path, force=force)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -42,6 +42,8 @@ def write(lines: Mapping[str, Sequence[Prediction]], path: str | Path, *, force:
         figure.savefig(path)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def _shared_and_own(names: Sequence[str]) -> tuple[str, list[str]]:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pycomm.errors import UsageError
+from pycomm.files import write_text
 from pycomm.model.outcome import Outcome
 
 _MICROSECONDS = 1e6
@@ -58,8 +58,6 @@ def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def write(outcome: Outcome, path: str | Path, *, force: bool = False) -> None:
-    """Write the file. Raises UsageError if it exists and `force` is not set."""
-    if Path(path).exists() and not force:
-        raise UsageError(f"{path} exists; --force overwrites it")
+    """Write the file. Raises UsageError if it exists and `force` is not set, or it cannot be written."""
     text = json.dumps({"traceEvents": events(outcome), "displayTimeUnit": "ms"}, allow_nan=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n", force=force)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pycomm.errors import UsageError
+from pycomm.files import write_text
 from pycomm.trace.lines import Lines
 from pycomm.trace.trace import Layer, Tensor, Trace, check_bytes, check_time
 
@@ -24,9 +25,7 @@ def looks_like(path: Path, head: str) -> bool:
 
 
 def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
-    """Write `trace`. Raises UsageError if the file exists and `force` is not set."""
-    if Path(path).exists() and not force:
-        raise UsageError(f"{path} exists; --force overwrites it")
+    """Write `trace`. Raises UsageError if the file exists and `force` is not set, or it cannot be written."""
     head = {
         "trace": trace.name,
         "schema": SCHEMA,
@@ -50,7 +49,7 @@ def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
         )
     if trace.edges:
         lines.append({"edges": [list(edge) for edge in trace.edges]})
-    Path(path).write_text("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), encoding="utf-8")
+    write_text(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines), force=force)
 
 
 def read(path: str | Path) -> Trace:
