@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,7 +31,8 @@ FACTS = (
 @click.option("--segments", type=click.IntRange(1, 1024), help="Parts of each chunk; 1 unless said.")
 @click.option("--in-place", is_flag=True, help="The input is the output's memory.")
 @COLLECTIVE
-@click.option("--root", type=click.IntRange(0), default=0, help="Of broadcast and reduce.")
+@click.option("--root", type=click.IntRange(0), help="Of broadcast and reduce; rank 0 unless said.")
+@click.option("--ranks-a-host", type=click.IntRange(1), help="Ranks that share a host; all unless said.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(
@@ -41,7 +43,8 @@ def command(
     segments: int | None,
     in_place: bool,
     collective: str,
-    root: int,
+    root: int | None,
+    ranks_a_host: int | None,
     out: Path | None,
     force: bool,
 ) -> None:
@@ -51,25 +54,27 @@ def command(
     proved for 1, 2, 3 and 5 segments, out of place and in place; with --segments or --in-place that schedule is.
     """
     collective = collective.replace("-", "_")
+    if root is not None and not COLLECTIVES[collective].rooted:
+        raise UsageError(f"--root: {COLLECTIVES[collective].title} has none")
+    hosts = [rank // ranks_a_host for rank in range(ranks)] if ranks_a_host else []
+    asked: Any = {"ranks": ranks, "collective": collective, "root": root or 0, "hosts": hosts}
     if verify:
         if form is not None or out is not None or force:
             raise UsageError("--verify draws nothing: leave out --format, --out and --force")
         began = time.monotonic()
         if segments is None and not in_place:
-            facts = prove(name, ranks=ranks, collective=collective, root=root)
+            facts = prove(name, **asked)
             what = "out of place and in place, for 1, 2, 3 and 5 segments"
         else:
-            one = schedule(
-                name, ranks=ranks, segments=segments or 1, in_place=in_place, collective=collective, root=root
-            )
-            facts = one.verify()
-            what = f"{'in place' if in_place else 'out of place'}, for {segments or 1} segments"
+            facts = schedule(name, segments=segments or 1, in_place=in_place, **asked).verify()
+            parts = "1 segment" if segments in (None, 1) else f"{segments} segments"
+            what = f"{'in place' if in_place else 'out of place'}, for {parts}"
         title = f"{name}, {ranks} ranks, {COLLECTIVES[collective].title}"
         click.echo(_proof(f"{title}: proved {what}", facts, time.monotonic() - began), nl=False)
         return
     if force and out is None:
         raise UsageError("--force: there is no --out to overwrite")
-    drawn = schedule(name, ranks=ranks, segments=segments or 1, in_place=in_place, collective=collective, root=root)
+    drawn = schedule(name, segments=segments or 1, in_place=in_place, **asked)
     picture = drawn.svg() if form == "svg" else drawn.text()
     if out is None:
         click.echo(picture, nl=False)

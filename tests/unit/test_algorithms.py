@@ -139,6 +139,13 @@ def test_schedule_options_change_what_is_drawn(capsys):
         assert out != plain
     rooted = [run(capsys, "schedule", "tree", "--ranks", "3", "--collective", "reduce", "--root", r)[1] for r in "01"]
     assert rooted[0] != rooted[1]
+    hosts = [
+        run(capsys, "schedule", "hierarchical", "--ranks", "4", *more)[1] for more in ([], ["--ranks-a-host", "2"])
+    ]
+    # four ranks go round one ring; two hosts of two send 2 of 6 rounds between hosts, to the rank in the same place
+    assert "+2 → 1" in hosts[0]
+    assert "+1 → 2" not in hosts[0]
+    assert "+1 → 2" in hosts[1]
 
 
 def test_verify_prints_the_facts_and_draws_nothing(capsys):
@@ -150,6 +157,13 @@ def test_verify_prints_the_facts_and_draws_nothing(capsys):
     assert run(capsys, "schedule", "ring", "--ranks", "4", "--verify", "--format", "svg")[0] == 2
     one = run(capsys, "schedule", "ring", "--ranks", "4", "--verify", "--segments", "7", "--in-place")
     assert "proved in place, for 7 segments" in one[1]
+    assert (
+        run(capsys, "schedule", "ring", "--ranks", "4", "--verify", "--in-place")[1]
+        .splitlines()[0]
+        .endswith("1 segment")
+    )
+    two_hosts = run(capsys, "schedule", "hierarchical", "--ranks", "4", "--ranks-a-host", "2", "--verify")
+    assert two_hosts[1] != run(capsys, "schedule", "hierarchical", "--ranks", "4", "--verify")[1]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +174,7 @@ def test_verify_prints_the_facts_and_draws_nothing(capsys):
         (["ring", "--ranks", "0"], "0 is not in the range"),
         (["ring", "--ranks", "4", "--force"], "--force"),
         (["mesh", "--ranks", "1024"], "too many to draw"),
+        (["ring", "--ranks", "4", "--root", "1"], "--root: all-reduce has none"),
     ],
 )
 def test_wrong_arguments_are_usage_errors(capsys, arguments, wanted):
