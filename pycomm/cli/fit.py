@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pycomm.cli.listing import FORMATS, render
+from pycomm.cli.listing import FORMATS, render, render_records
 from pycomm.errors import UsageError
 from pycomm.files import check_writable, write_text
 from pycomm.model.fit import Estimate
-from pycomm.model.measurements import fit_series, read_series, to_record
+from pycomm.model.measurements import FEWEST_SIZES, Variant, fit_series, read_series, to_record
 from pycomm.units import format_bytes
 
 _HEADINGS = ("series", "from", "latency us", "95 %", "GB/s", "95 %", "residual", "points")
@@ -28,17 +29,19 @@ def command(results: Path, pieces: bool, out: Path | None, format_: str, force: 
     if out is not None:
         check_writable(out, force=force, option="--out")
     lines: list[list[str]] = []
-    records: list[str] = []
+    records: list[dict[str, Any]] = []
     for series in read_series(results):
-        if len(series.points) < 3:
-            click.echo(f"skipped: {series.name}: {len(series.points)} sizes, a fit needs 3", err=True)
+        if len(series.points) < FEWEST_SIZES:
+            click.echo(
+                f"skipped: {series.variant.name}: {len(series.points)} sizes, a fit needs {FEWEST_SIZES}", err=True
+            )
             continue
         fit = fit_series(series, pieces=pieces)
-        records.append(json.dumps(to_record(fit, series), allow_nan=False))
+        records.append(to_record(fit, series))
         for piece in fit.pieces:
             lines.append(
                 [
-                    series.name,
+                    series.variant.name,
                     format_bytes(int(piece.from_bytes)),
                     f"{piece.latency_s.value * 1e6:.4g}",
                     _interval(piece.latency_s, 1e6),
@@ -49,12 +52,31 @@ def command(results: Path, pieces: bool, out: Path | None, format_: str, force: 
                 ]
             )
         for warning in fit.warnings:
-            click.echo(f"warning: {series.name}: {warning}", err=True)
+            click.echo(f"warning: {series.variant.name}: {warning}", err=True)
     if not lines:
-        raise UsageError(f"{results}: no series of 3 sizes or more")
-    click.echo(render(format_, _HEADINGS, lines))
+        raise UsageError(f"{results}: no series of {FEWEST_SIZES} sizes or more")
+    if format_ == "csv":
+        click.echo(render_records(format_, [row for record in records for row in _pieces(record)]))
+    else:
+        click.echo(render_records(format_, records) if format_ == "json" else render(format_, _HEADINGS, lines))
     if out is not None:
-        write_text(out, "".join(record + "\n" for record in records), force=force, option="--out")
+        write_text(out, render_records("json", records) + "\n", force=force, option="--out")
+
+
+def _pieces(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row a piece, nested fields with a dot: ``latency_s.value``."""
+    series = {field.name: record[field.name] for field in fields(Variant)}
+    return [
+        {
+            **series,
+            "from_bytes": piece["from_bytes"],
+            **{f"latency_s.{bound}": value for bound, value in piece["latency_s"].items()},
+            **{f"seconds_per_byte.{bound}": value for bound, value in piece["seconds_per_byte"].items()},
+            "residual": piece["residual"],
+            "points": piece["points"],
+        }
+        for piece in record["pieces"]
+    ]
 
 
 def _interval(estimate: Estimate, scale: float) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pycomm.algorithms import Algorithm, parse_algorithm
-from pycomm.cli.listing import FORMATS, render
+from pycomm.algorithms import AUTO, Algorithm, parse_algorithms
+from pycomm.cli.listing import FORMATS, render, render_records
 from pycomm.errors import UsageError
 from pycomm.files import check_writable
 from pycomm.model.measurements import choose, link_behind, read_fitted
-from pycomm.model.network import Network, preset
-from pycomm.model.predict import Prediction, Setup, changed, job_of, predict
+from pycomm.model.network import PRESETS, Network, preset
+from pycomm.model.predict import CHANGES, Prediction, Setup, changed, job_of, predict
 from pycomm.model.spread import COMPUTE_PRESETS, iteration_by_preset, spread
 from pycomm.model.strategies import STRATEGIES, strategy
 from pycomm.model.tables import TABLES, table
@@ -22,6 +23,7 @@ from pycomm.trace.trace import Trace
 from pycomm.units import parse_sizes
 
 _DEFAULT_BATCH = 64
+_DEFAULT_COMPUTE = "v100"
 _HEADINGS = ("workers", "iteration ms", "speed-up", "exposed ms", "bottleneck", "2x saves", "best grouping")
 
 
@@ -44,15 +46,15 @@ class _Case:
 @click.option("--models", metavar="NAMES", help=f"Model tables: {', '.join(TABLES)}.")
 @click.option("--batch", type=int, help=f"Samples a worker (models; default {_DEFAULT_BATCH}).")
 @click.option("--iteration-ms", type=float, help="Measured iteration of one worker, spread by FLOPs.")
-@click.option("--compute", default="v100", show_default=True, help=f"Device preset: {', '.join(COMPUTE_PRESETS)}.")
-@click.option("--networks", metavar="NAMES", help="Preset links, separated by commas.")
+@click.option("--compute", help=f"Device preset (models; default {_DEFAULT_COMPUTE}): {', '.join(COMPUTE_PRESETS)}.")
+@click.option("--networks", metavar="NAMES", help=f"Preset links: {', '.join(PRESETS)}.")
 @click.option("--fit", "fit_file", type=click.Path(path_type=Path), help="Results of bench, or a file of pycomm fit.")
 @click.option("--ranks-a-host", type=int, default=1, show_default=True, help="Workers that share a network card.")
 @click.option("--inside", metavar="NAME", help="Preset link inside a host (with --ranks-a-host).")
 @click.option("--workers", default="1:64:x2", show_default=True, help="Worker counts: a list or a range.")
 @click.option("--strategies", default="pytorch-ddp", show_default=True, help=f"Of {', '.join(STRATEGIES)}.")
 @click.option("--algorithms", metavar="NAMES", help="All-reduce algorithms; default: the strategy's own.")
-@click.option("--what-if", "what_if", metavar="CHANGES", help="bandwidth=2x,latency=2x,servers=4,batch=128, …")
+@click.option("--what-if", "what_if", metavar="CHANGES", help=f"Such as bandwidth=2x,batch=128: {', '.join(CHANGES)}.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write the speed-up as a plot (svg, png, pdf).")
 @click.option("--timeline", type=click.Path(path_type=Path), help="Write the last case for Perfetto.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True)
@@ -62,7 +64,7 @@ def command(
     models: str | None,
     batch: int | None,
     iteration_ms: float | None,
-    compute: str,
+    compute: str | None,
     networks: str | None,
     fit_file: Path | None,
     ranks_a_host: int,
@@ -83,9 +85,7 @@ def command(
     for option, path in (("--plot", plot), ("--timeline", timeline)):
         if path is not None:
             check_writable(path, force=force, option=option)
-    counts = parse_sizes(workers, "--workers")
-    if counts[0] < 1:
-        raise UsageError("--workers: at least 1 is wanted")
+    counts = _counts(workers)
     changes = _changes(what_if)
     cases = _cases(
         _traces(traces, models, batch, iteration_ms, compute),
@@ -95,12 +95,14 @@ def command(
     )
     lines: dict[str, list[Prediction]] = {}
     blocks: list[str] = []
+    records: list[dict[str, Any]] = []
     for case in cases:
         rows = [predict(case.setup, count) for count in counts]
         after = [predict(changed(case.setup, changes), count) for count in counts] if changes else []
         lines[case.name] = rows
         blocks.append(_block(case, rows, after, what_if or "", format_))
-    click.echo(("\n\n" if format_ in ("table", "markdown") else "\n").join(blocks))
+        records += _records(case, rows, after, what_if or "")
+    click.echo(render_records(format_, records) if format_ in ("csv", "json") else "\n\n".join(blocks))
     if plot is not None:
         from pycomm.report import scaling
 
@@ -112,8 +114,18 @@ def command(
         timeline_file.write(run(job_of(cases[-1].setup, counts[-1]), iterations=6), timeline, force=force)
 
 
+def _counts(text: str) -> list[int]:
+    try:
+        counts = parse_sizes(text, "--workers")
+    except UsageError:
+        counts = [0]
+    if counts[0] < 1:
+        raise UsageError(f"--workers: {text!r}: wanted counts from 1, such as 8, a list 1,2,4 or a range 1:64:x2")
+    return counts
+
+
 def _traces(
-    files: str | None, models: str | None, batch: int | None, iteration_ms: float | None, compute: str
+    files: str | None, models: str | None, batch: int | None, iteration_ms: float | None, compute: str | None
 ) -> list[tuple[Trace, str]]:
     """Each trace and the sentence that says where its times come from."""
     if bool(files) == bool(models):
@@ -122,6 +134,8 @@ def _traces(
         raise UsageError(f"--batch: {batch}; at least 1 is wanted")
     if iteration_ms is not None and not iteration_ms > 0:
         raise UsageError(f"--iteration-ms: {iteration_ms}; a positive time is wanted")
+    if compute is not None and (files or iteration_ms is not None):
+        raise UsageError(f"--compute: {compute!r} would change nothing beside --traces or --iteration-ms")
     made: list[tuple[Trace, str]] = []
     for file in (files or "").split(",") if files else []:
         trace = read(file)
@@ -131,12 +145,16 @@ def _traces(
             trace = calibrate(trace, iteration_ms * 1e-3)
         elif iteration_ms is not None:
             raise UsageError(f"{file} holds all times: --iteration-ms would change nothing")
+        if batch is not None and trace.batch not in (None, batch):
+            raise UsageError(
+                f"--batch: {file} was taken at {trace.batch}: predict another with --what-if batch={batch}"
+            )
         made.append((replace(trace, batch=batch) if batch else trace, f"times: {trace.source}"))
     for name in (models or "").split(",") if models else []:
         model = table(name)
         samples = batch or _DEFAULT_BATCH
         if iteration_ms is None:
-            iteration_s, how = iteration_by_preset(model, samples, compute)
+            iteration_s, how = iteration_by_preset(model, samples, compute or _DEFAULT_COMPUTE)
         else:
             iteration_s, how = iteration_ms * 1e-3, "computing: the given iteration, spread by FLOPs"
         trace = spread(model, batch=samples, iteration_s=iteration_s)
@@ -156,7 +174,10 @@ def _networks(
         raise UsageError("--inside: with --ranks-a-host 1 there is no link inside a host")
     within = preset(inside) if inside else None
     if fit_file is not None:
-        algorithm, ranks, options, fit = choose(read_fitted(fit_file), "ring")
+        try:
+            algorithm, ranks, options, fit = choose(read_fitted(fit_file), "ring")
+        except UsageError as error:
+            raise UsageError(f"--fit: {error}") from None
         behind = link_behind(fit, algorithm, ranks, options)
         found = [
             Network(between=one, inside=within, ranks_a_host=ranks_a_host)
@@ -170,17 +191,13 @@ def _networks(
 
 
 def _algorithms(text: str | None) -> list[Algorithm | None]:
-    """Items that begin with a name start a new algorithm; the others are options of the one before."""
+    """Those asked for; None is the strategy's own."""
     if text is None:
         return [None]
-    options = ("servers=", "dedicated")
-    whole: list[str] = []
-    for item in text.split(","):
-        if whole and item.startswith(options):
-            whole[-1] += ("," if ":" in whole[-1] else ":") + item
-        else:
-            whole.append(item)
-    return [parse_algorithm(item) for item in whole]
+    found = parse_algorithms(text)
+    if any(algorithm.name == AUTO for algorithm in found):
+        raise UsageError(f"--algorithms: {AUTO!r} has no schedule of its own: name one, or leave it to the strategy")
+    return [*found]
 
 
 def _cases(
@@ -212,6 +229,8 @@ def _changes(text: str | None) -> dict[str, float]:
     changes: dict[str, float] = {}
     for item in filter(None, (text or "").split(",")):
         name, equals, value = item.partition("=")
+        if name in changes:
+            raise UsageError(f"--what-if: {name!r} is given twice")
         try:
             changes[name] = float(value.removesuffix("x"))
         except ValueError:
@@ -250,8 +269,16 @@ def _block(case: _Case, rows: list[Prediction], after: list[Prediction], what_if
         headings += [f"ms if {what_if}", "change"]
         for line, row, other in zip(lines, rows, after, strict=True):
             line += [_milliseconds(other.iteration_s), f"{other.iteration_s / row.iteration_s - 1:+.0%}"]
-    if format_ in ("csv", "json"):
-        headings = ["model", "network", "strategy", "algorithm", *headings]
-        lines = [[case.setup.trace.name, case.network, case.setup.strategy, case.algorithm, *line] for line in lines]
-    body = render(format_, headings, lines, [row.advice for row in rows])
-    return f"{case.name}\n{case.times}\n\n{body}" if format_ in ("table", "markdown") else body
+    return f"{case.name}\n{case.times}\n\n{render(format_, headings, lines, [row.advice for row in rows])}"
+
+
+def _records(case: _Case, rows: list[Prediction], after: list[Prediction], what_if: str) -> list[dict[str, Any]]:
+    """The same as numbers: the fields of Prediction, and the iteration time of the changed world."""
+    records = []
+    for index, row in enumerate(rows):
+        what = {"model": case.setup.trace.name, "network": case.network, "strategy": row.strategy}
+        record = {**what, "algorithm": row.algorithm, **asdict(row)}
+        if after:
+            record.update(what_if=what_if, what_if_iteration_s=after[index].iteration_s)
+        records.append(record)
+    return records

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pycomm.cli.listing import FORMATS, render
+from pycomm.cli.listing import FORMATS, render, render_records
+from pycomm.cli.options import choices
 from pycomm.errors import UsageError
 from pycomm.model.validation import Row, bcaffe, largest_error, mean_error, survey, tf2017
 from pycomm.units import format_rate
@@ -18,28 +21,29 @@ _WHERE = Path("../shared/traces")
 
 @click.command("validate")
 @click.option("--sets", default=",".join(_SETS), show_default=True, help="Which published sets.")
-@click.option("--folder", type=click.Path(path_type=Path), default=_WHERE, show_default=True, help="Where they lie.")
+@click.option("--folder", type=click.Path(path_type=Path), default=_WHERE, show_default=True,
+              help="Where bcaffe/, survey_v100_10gbe.csv and tf_2017_throughput.csv lie.")  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True)
 def command(sets: str, folder: Path, format_: str) -> None:
     """Predict published runs and print the errors.
 
     Rows marked "calibrated" set the model and do not count. What each set is calibrated on stands in docs/model.md.
     """
-    wanted = sets.split(",")
-    for name in wanted:
-        if name not in _SETS:
-            raise UsageError(f"--sets: {name!r}: one of {', '.join(_SETS)}")
-    if not folder.is_dir():
-        raise UsageError(f"--folder: {folder} is no folder; it holds the published traces (bcaffe/, …)")
+    wanted = choices("--sets", sets, _SETS)
     lines: list[list[str]] = []
+    records: list[dict[str, Any]] = []
     summary: list[str] = []
     for name in wanted:
-        rows, remarks = _set(name, folder)
+        try:
+            rows, remarks = _set(name, folder)
+        except OSError as error:
+            raise UsageError(f"--folder: {error.filename}: {error.strerror}; docs/model.md says what it is") from None
         lines += [_line(name, row) for row in rows]
+        records += [{"set": name, **asdict(row), "error": row.error} for row in rows]
         for line in dict.fromkeys(row.line for row in rows):
             summary.append(_summary(name, line, [row for row in rows if row.line == line]))
         summary += remarks
-    click.echo(render(format_, _HEADINGS, lines))
+    click.echo(render_records(format_, records) if format_ in ("csv", "json") else render(format_, _HEADINGS, lines))
     click.echo("\n".join(["", *summary]), err=format_ in ("csv", "json"))
 
 

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pycomm.algorithms import registry
 from pycomm.errors import UsageError
 from pycomm.model.costs import LatencyBandwidth, Piecewise
 from pycomm.model.fit import Estimate, Fit, FittedPiece, fit_line, fit_pieces
 from pycomm.model.network import Link, Network, link, link_from, simulate
 from pycomm.trace.lines import Lines
 
+FEWEST_SIZES = 3  # of a fit
 _PROBE_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
-    """One row of cases: the same all-reduce at growing sizes. `points` are (bytes, median seconds)."""
+class Variant:
+    """What all cases of a series have in common: the fields of a case that make another all-reduce of it."""
 
     backend: str
     algorithm: str
@@ -31,18 +33,33 @@ class Series:
     transport: str
     dtype: str
     ranks: int
-    points: tuple[tuple[int, float], ...]
+    device: str = "cpu"
+    op: str = "sum"
+    in_place: bool = False
+    buffers: str = "ordinary"
 
     @property
     def name(self) -> str:
+        """For people; of the last four fields what is not as usual."""
         options = f":{self.options}" if self.options else ""
-        return f"{self.backend} {self.algorithm}{options} {self.transport} {self.dtype} {self.ranks} ranks"
+        words = [self.backend, self.algorithm + options, self.transport, self.dtype]
+        words += [self.device] * (self.device != "cpu") + [self.op] * (self.op != "sum")
+        words += ["in place"] * self.in_place + [self.buffers] * (self.buffers != "ordinary")
+        return " ".join([*words, f"{self.ranks} ranks"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One row of cases: the same all-reduce at growing sizes. `points` are (bytes, median seconds)."""
+
+    variant: Variant
+    points: tuple[tuple[int, float], ...]
 
 
 def read_series(path: str | Path) -> tuple[Series, ...]:
     """The all-reduce cases with status ok of a results file, grouped. Raises UsageError with file, line and reason."""
     lines = Lines(path)
-    groups: dict[tuple[str, str, str, str, str, int], dict[int, float]] = {}
+    groups: dict[Variant, dict[int, float]] = {}
     for text in lines:
         if not text.strip():
             continue
@@ -55,29 +72,20 @@ def read_series(path: str | Path) -> tuple[Series, ...]:
         if record["record"] != "case" or record.get("status") != "ok" or record.get("benchmark") != "allreduce":
             continue
         try:
-            backend, algorithm, options, transport, dtype = (
-                str(record.get(name) or "") for name in ("backend", "algorithm", "options", "transport", "dtype")
+            texts = ("backend", "algorithm", "options", "transport", "dtype", "device", "op", "buffers")
+            variant = Variant(
+                ranks=int(record["ranks"]),
+                in_place=bool(record["in_place"]),
+                **{name: str(record[name]) for name in texts},
             )
-            ranks, size, time_s = int(record["ranks"]), int(record["bytes"]), float(record["time_s"]["median"])
+            size, time_s = int(record["bytes"]), float(record["time_s"]["median"])
         except (KeyError, TypeError, ValueError) as error:
             raise lines.fail(f"case without {error}") from None
         if size > 0:
-            key = (backend, algorithm, options, transport, dtype, ranks)
-            groups.setdefault(key, {})[size] = time_s
+            groups.setdefault(variant, {})[size] = time_s
     if not groups:
         raise lines.fail("no all-reduce with status ok")
-    return tuple(
-        Series(
-            backend=key[0],
-            algorithm=key[1],
-            options=key[2],
-            transport=key[3],
-            dtype=key[4],
-            ranks=key[5],
-            points=tuple(sorted(points.items())),
-        )
-        for key, points in groups.items()
-    )
+    return tuple(Series(variant=variant, points=tuple(sorted(points.items()))) for variant, points in groups.items())
 
 
 def fit_series(series: Series, *, pieces: bool = True) -> Fit:
@@ -104,9 +112,6 @@ class FittedLink:
     link: Link
     low: Link
     high: Link
-    fit: Fit
-    algorithm: str
-    ranks: int
 
 
 def link_behind(fit: Fit, algorithm: str, ranks: int, options: dict[str, int] | None = None) -> FittedLink:
@@ -137,19 +142,14 @@ def link_behind(fit: Fit, algorithm: str, ranks: int, options: dict[str, int] | 
             source=f"fitted: {algorithm} on {ranks} ranks",
         )
 
-    return FittedLink(link=at("value"), low=at("low"), high=at("high"), fit=fit, algorithm=algorithm, ranks=ranks)
+    return FittedLink(link=at("value"), low=at("low"), high=at("high"))
 
 
 def to_record(fit: Fit, series: Series) -> dict[str, Any]:
     """The fit as one JSON line of a fit file."""
     return {
         "record": "fit",
-        "algorithm": series.algorithm,
-        "options": series.options,
-        "backend": series.backend,
-        "transport": series.transport,
-        "dtype": series.dtype,
-        "ranks": series.ranks,
+        **asdict(series.variant),
         "pieces": [
             {
                 "from_bytes": piece.from_bytes,
@@ -167,7 +167,10 @@ def to_record(fit: Fit, series: Series) -> dict[str, Any]:
 
 
 def read_fitted(path: str | Path) -> tuple[tuple[str, int, dict[str, int], Fit], ...]:
-    """(algorithm, ranks, options, fit) of a fit file, or of a results file, which is fitted first."""
+    """(algorithm, ranks, options, fit) of a fit file, or of a results file, which is fitted first.
+
+    Series of fewer than 3 sizes are left out. Raises UsageError with file, line and reason.
+    """
     lines = Lines(path)
     found: list[tuple[str, int, dict[str, int], Fit]] = []
     for text in lines:
@@ -191,8 +194,9 @@ def read_fitted(path: str | Path) -> tuple[tuple[str, int, dict[str, int], Fit],
             raise lines.fail(f"no fit record: {error}") from None
     if not found:
         return tuple(
-            (series.algorithm, series.ranks, parse_options(series.options), fit_series(series))
-            for series in read_series(path)
+            (one.variant.algorithm, one.variant.ranks, parse_options(one.variant.options), fit_series(one))
+            for one in read_series(path)
+            if len(one.points) >= FEWEST_SIZES
         )
     return tuple(found)
 
@@ -201,8 +205,9 @@ def choose(
     fitted: Sequence[tuple[str, int, dict[str, int], Fit]], algorithm: str
 ) -> tuple[str, int, dict[str, int], Fit]:
     """The fit of that algorithm at most ranks; else of the first one the simulator can turn into a link."""
-    usable = [one for one in fitted if one[1] >= 2]
+    names = {row.name for row in registry()}  # a library does not say which algorithm it used
+    usable = [one for one in fitted if one[1] >= 2 and one[0] in names]
     if not usable:
-        raise UsageError("the fit file holds no fit of 2 ranks or more")
+        raise UsageError("no fit of one of pycomm's algorithms on 2 ranks or more")
     same = [one for one in usable if one[0] == algorithm]
     return max(same or usable[:1], key=lambda one: one[1])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pycomm.algorithms import Algorithm
 from pycomm.errors import UsageError
 from pycomm.model.costs import Cost
 from pycomm.model.gradients import gradients_of
@@ -21,12 +22,13 @@ from pycomm.trace.trace import Trace
 
 _WORTH = 0.02  # a saving of less is not worth a sentence
 ITERATIONS = 16
+CHANGES = ("bandwidth", "latency", "compute", "input", "servers", "batch")  # what `changed` knows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What is predicted. `networks` holds the link at its value and, where it was fitted, at both ends of its
-    intervals; `options` are the algorithm's, `ps:servers=2` for example."""
+    """What is predicted. `low` and `high` are the network at the ends of a fit's intervals, None without a fit;
+    `algorithm` None is the strategy's own, `options` are its options, those of `ps:servers=2` for example."""
 
     trace: Trace
     network: Network
@@ -109,7 +111,7 @@ def predict(setup: Setup, workers: int) -> Prediction:
     outcome = run(job, iterations=ITERATIONS)
     alone_s = run(job_of(setup, 1), iterations=ITERATIONS).period_s
     first = gains(job, iterations=ITERATIONS)[0]
-    plan = _best_plan(setup.trace, cost) if workers > 1 else ()
+    plan = optimal(gradients_of(setup.trace), cost) if workers > 1 else ()
     bounds = [
         None if network is None else run(job_of(setup, workers, cost_of(setup, workers, network))).period_s
         for network in (setup.low, setup.high)
@@ -117,7 +119,7 @@ def predict(setup: Setup, workers: int) -> Prediction:
     return Prediction(
         workers=workers,
         strategy=setup.strategy,
-        algorithm=algorithm_of(setup) + _shown(setup.options),
+        algorithm=str(Algorithm(algorithm_of(setup), setup.options)),
         iteration_s=outcome.period_s,
         low_s=bounds[0],
         high_s=bounds[1],
@@ -128,15 +130,6 @@ def predict(setup: Setup, workers: int) -> Prediction:
         plan=_plan_text(setup.trace, plan),
         advice=_advice(setup, workers, cost, outcome.period_s, first.resource, first.saved, plan),
     )
-
-
-def _shown(options: Mapping[str, int]) -> str:
-    items = ["dedicated" if name == "dedicated" else f"{name}={value}" for name, value in options.items()]
-    return ":" + ",".join(items) if items else ""
-
-
-def _best_plan(trace: Trace, cost: Cost) -> Plan:
-    return optimal(gradients_of(trace), cost)
 
 
 def _plan_text(trace: Trace, plan: Plan) -> str:
@@ -201,14 +194,14 @@ def changed(setup: Setup, what: Mapping[str, float]) -> Setup:
     trace, network, options = setup.trace, setup.network, dict(setup.options)
     for name, value in what.items():
         if not value > 0:
-            raise UsageError(f"what-if {name}={value}: it must be positive")
+            raise UsageError(f"what-if {name}={value:g}: it must be positive")
+        if name in ("servers", "batch") and value != int(value):
+            raise UsageError(f"what-if {name}={value:g}: a whole number is wanted")
         if name in ("bandwidth", "latency"):
             factors = {name: value}
             inside = None if network.inside is None else network.inside.faster(**factors)
             network = replace(network, between=network.between.faster(**factors), inside=inside)
         elif name == "servers":
-            if value != int(value):
-                raise UsageError(f"what-if servers={value}: a whole number is wanted")
             options["servers"] = int(value)
         elif name == "batch":
             trace = _with_batch(trace, int(value))
@@ -217,8 +210,7 @@ def changed(setup: Setup, what: Mapping[str, float]) -> Setup:
         elif name == "input":
             trace = replace(trace, input_s=(trace.input_s or 0.0) / value)
         else:
-            known = "bandwidth, latency, compute, input, servers, batch"
-            raise UsageError(f"what-if {name!r}: one of {known}")
+            raise UsageError(f"what-if {name!r}: one of {', '.join(CHANGES)}")
     return replace(setup, trace=trace, network=network, low=None, high=None, options=options)
 
 

@@ -130,7 +130,11 @@ def case(algorithm, size, seconds, **more):
         "algorithm": algorithm,
         "options": "",
         "transport": "shm",
+        "device": "cpu",
         "dtype": "float32",
+        "op": "sum",
+        "in_place": False,
+        "buffers": "ordinary",
         "ranks": 2,
         "bytes": size,
         "status": "ok",
@@ -151,7 +155,7 @@ def test_results_become_series_and_a_fit_file_keeps_them(tmp_path):
     lines += [case("tree", 64, 1.0, status="failed"), case("ring", 64, 1.0, benchmark="broadcast")]
     path = results(tmp_path, *lines)
     (series,) = read_series(path)
-    assert (series.algorithm, series.ranks, len(series.points)) == ("ring", 2, len(set(SIZES)))
+    assert (series.variant.algorithm, series.variant.ranks, len(series.points)) == ("ring", 2, len(set(SIZES)))
     record = to_record(fit_series(series), series)
     fitted = tmp_path / "fit.jsonl"
     fitted.write_text(json.dumps(record) + "\n")
@@ -162,6 +166,32 @@ def test_results_become_series_and_a_fit_file_keeps_them(tmp_path):
     assert link.latency_s == pytest.approx(5e-6)
     assert link.bytes_per_s == pytest.approx(1e9)
     assert choose(read_fitted(path), "ring")[3].pieces[0].latency_s.value == pytest.approx(10e-6)
+
+
+def test_what_makes_another_all_reduce_of_a_case_makes_another_series(tmp_path):
+    others = [{}, {"in_place": True}, {"buffers": "symmetric"}, {"op": "max"}, {"device": "cuda"}, {"backend": "mpi"}]
+    path = results(tmp_path, *(case("ring", 64, 1.0 + place, **other) for place, other in enumerate(others)))
+    found = {series.variant.name: series.points for series in read_series(path)}
+    assert found == {
+        "native ring shm float32 2 ranks": ((64, 1.0),),
+        "native ring shm float32 in place 2 ranks": ((64, 2.0),),
+        "native ring shm float32 symmetric 2 ranks": ((64, 3.0),),
+        "native ring shm float32 max 2 ranks": ((64, 4.0),),
+        "native ring shm float32 cuda 2 ranks": ((64, 5.0),),
+        "mpi ring shm float32 2 ranks": ((64, 6.0),),
+    }
+
+
+def test_the_fit_for_predictions_is_of_an_algorithm_that_can_be_simulated(tmp_path):
+    def sizes(algorithm, count=8, **more):
+        return [case(algorithm, 1 << power, 1e-6 + 1e-9 * (1 << power), **more) for power in range(count)]
+
+    short = sizes("ring", 2)  # too few sizes for a fit: left out
+    mixed = results(tmp_path, *sizes("library", backend="mpi"), *short, *sizes("tree"), *sizes("tree", ranks=4))
+    assert choose(read_fitted(mixed), "ring")[:2] == ("tree", 2)
+    assert choose(read_fitted(mixed), "tree")[:2] == ("tree", 4)
+    with pytest.raises(UsageError, match="no fit of one of pycomm's algorithms"):
+        choose(read_fitted(results(tmp_path, *sizes("library", backend="mpi"))), "ring")
 
 
 @pytest.mark.parametrize(

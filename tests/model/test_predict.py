@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -113,7 +114,11 @@ def test_a_fit_carries_its_uncertainty(tmp_path, capsys):
             "algorithm": "ring",
             "options": "",
             "transport": "shm",
+            "device": "cpu",
             "dtype": "float32",
+            "op": "sum",
+            "in_place": False,
+            "buffers": "ordinary",
             "ranks": 2,
             "bytes": 1 << power,
             "status": "ok",
@@ -127,7 +132,13 @@ def test_a_fit_carries_its_uncertainty(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "native ring shm float32 2 ranks" in out
     assert main(["fit", str(results), "--out", str(fitted)]) == 2  # it exists
-    capsys.readouterr()
+    assert "--out" in capsys.readouterr().err
+    (record,) = (json.loads(line) for line in lines_of(capsys, f"fit {results} --format json"))
+    assert record == json.loads(fitted.read_text())  # what is printed can be kept and predicted with
+    assert record["pieces"][0]["seconds_per_byte"]["value"] == pytest.approx(1e-9, rel=0.05)
+    rows = list(csv.DictReader(lines_of(capsys, f"fit {results} --line --format csv")))
+    assert [(row["algorithm"], row["ranks"], row["points"]) for row in rows] == [("ring", "2", "23")]
+    assert float(rows[0]["latency_s.low"]) < 30e-6 < float(rows[0]["latency_s.high"])
     lines = lines_of(capsys, f"predict --models resnet50 --fit {fitted} --workers 64 --strategies one-message")
     row = next(line for line in lines if line.startswith("64"))
     low, high = (float(row.split("(")[1].split(")")[0].split(" to ")[place]) for place in (0, 1))
@@ -141,13 +152,20 @@ def test_formats_and_files(tmp_path, capsys):
     command = "predict --models alexnet --networks 10gbe --workers 2,4 --strategies wfbp,horovod --format json"
     rows = [json.loads(line) for line in lines_of(capsys, command)]
     assert [(row["strategy"], row["workers"]) for row in rows] == [
-        ("wfbp", "2"),
-        ("wfbp", "4"),
-        ("horovod", "2"),
-        ("horovod", "4"),
+        ("wfbp", 2),
+        ("wfbp", 4),
+        ("horovod", 2),
+        ("horovod", 4),
     ]
     assert all(row["advice"].endswith(".") for row in rows)
-    assert lines_of(capsys, command.replace("json", "csv"))[0].startswith("model,network,strategy,algorithm,workers")
+    alone_s = [row["speed_up"] * row["iteration_s"] / row["workers"] for row in rows]  # seconds, and no text
+    assert alone_s == pytest.approx([iteration_by_preset(table("alexnet"), 64, "v100")[0]] * 4, rel=0.05)
+    assert {(row["low_s"], row["high_s"]) for row in rows} == {(None, None)}
+    read = list(csv.DictReader(lines_of(capsys, command.replace("json", "csv"))))  # one heading above all
+    assert [row["strategy"] for row in read] == ["wfbp", "wfbp", "horovod", "horovod"]
+    assert [float(row["iteration_s"]) for row in read] == [row["iteration_s"] for row in rows]
+    changed_rows = [json.loads(line) for line in lines_of(capsys, command + " --what-if bandwidth=2x")]
+    assert all(row["what_if_iteration_s"] < row["iteration_s"] for row in changed_rows)
     plot, timeline = tmp_path / "p.svg", tmp_path / "t.json"
     files = f"predict --models alexnet --networks 10gbe --workers 1,4 --timeline {timeline}"
     lines_of(capsys, files)
@@ -175,6 +193,22 @@ def test_a_plot_has_a_line_a_model_network_strategy_and_algorithm(tmp_path, caps
     assert list(drawn)[:2] == ["alexnet on 10gbe, wfbp, ring", "alexnet on 10gbe, wfbp, ps:servers=2"]
     assert len(drawn) == 16
     assert all([row.workers for row in line] == [2, 4] for line in drawn.values())
+
+
+def test_every_line_of_a_plot_shows_and_can_be_told_apart(tmp_path, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path, **how: drawn.append(self))
+    slow = replace(predict(setup(), 2), speed_up=0.3)  # slower than one worker
+    scaling.write({f"network {number}": [predict(setup(), 1), slow] for number in range(12)}, tmp_path / "p.png")
+    (axes,) = drawn[0].axes
+    looks = [(line.get_color(), line.get_marker()) for line in axes.lines]
+    assert len(set(looks)) == len(looks) == 13
+    low, high = axes.get_ylim()
+    assert low < 0.3 < 2 < high
+    assert min(axes.get_yticks()) <= 0.3
+    drawn[0].canvas.draw()
+    assert axes.get_legend().get_window_extent().x0 > axes.get_window_extent().x1
 
 
 @pytest.mark.parametrize(
@@ -206,6 +240,14 @@ def test_a_plot_s_title_is_what_its_lines_have_in_common(names, title, labels):
         ("--models vgg16 --networks 10gbe --compute abacus", "unknown compute preset 'abacus'"),
         ("--models vgg16 --networks 10gbe --inside pcie3", "--inside"),
         ("--models vgg16 --networks 10gbe --workers 0", "--workers"),
+        ("--models vgg16 --networks 10gbe --workers 1-4", "--workers: '1-4': wanted counts"),
+        ("--models vgg16 --networks 10gbe --algorithms rign", "--algorithms: 'rign'"),
+        ("--models vgg16 --networks 10gbe --algorithms auto", "--algorithms: 'auto'"),
+        ("--models vgg16 --networks 10gbe --what-if bandwidth=2,bandwidth=3", "'bandwidth' is given twice"),
+        ("--models vgg16 --networks 10gbe --what-if batch=1.5", "batch=1.5: a whole number"),
+        ("--models vgg16 --networks 10gbe --compute k80 --iteration-ms 9", "--compute: 'k80' would change nothing"),
+        ("--models vgg16 --networks 10gbe --plot /nowhere/p.svg", "--plot: '/nowhere/p.svg': there is no folder"),
+        ("--models vgg16 --networks 10gbe --timeline /", "--timeline: '/' is a folder"),
     ],
 )
 def test_usage_errors_name_the_option(capsys, arguments, message):
@@ -239,4 +281,13 @@ def test_validate_prints_every_set_and_keeps_to_its_goals(capsys, traces):
     assert all(row.note == "bottleneck: input" for row in fed)
     lines = lines_of(capsys, f"validate --sets bcaffe --folder {traces}")
     assert any("4 nodes from the 2-node fit" in line for line in lines)
+    records = [json.loads(line) for line in lines_of(capsys, f"validate --sets bcaffe --folder {traces} --format json")]
+    assert [record["predicted_s"] for record in records if record["line"] == "model"] == [
+        row.predicted_s for row in rows
+    ]
     assert main(["validate", "--sets", "gossip", "--folder", str(traces)]) == 2
+
+
+def test_validate_says_which_file_is_missing(capsys, tmp_path):
+    assert main(["validate", "--folder", str(tmp_path)]) == 2
+    assert f"--folder: {tmp_path}/bcaffe/measured.csv: No such file" in capsys.readouterr().err
