@@ -18,7 +18,6 @@ from pycomm.units import format_bytes
 EXTRAS: Final = {
     "mpi": ("mpi4py", "mpi4py", "ranks under mpirun or srun, and the mpi backend"),
     "cuda": ("cupy", "cupy-cuda13x", "arrays on GPUs and the nccl backend"),
-    "numba": ("numba", "numba", "the numba backend, a plain reference"),
     "torch": ("torch", "torch", "the gloo backend"),
     "model": ("scipy", "scipy", "fits of cost models"),
     "report": ("matplotlib", "matplotlib", "plots"),

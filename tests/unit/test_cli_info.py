@@ -45,6 +45,13 @@ def test_the_brackets_of_pip_commands_are_printed(capsys, monkeypatch):
     assert "'pycomm[mpi]'" in lines(capsys)
 
 
+def test_what_goes_into_a_pipe_is_a_line_a_finding(capsys):
+    assert main(["info"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    findings = [finding for section in find_abilities().values() for finding in section]
+    assert len(printed) == len(findings) + len(find_abilities())
+
+
 def test_without_mpi4py_mpi_is_said_to_be_missing(monkeypatch):
     def missing(name):
         raise abilities.importlib.metadata.PackageNotFoundError(name)
