@@ -1,18 +1,14 @@
 """Outcomes as rows of a results file, in the project's own records."""
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import Final
 
 from peers.phases import FLOAT_BYTES
 from peers.roster import NAMES
 from peers.turns import Outcome
-from pycomm import __version__
 from pycomm.algorithms import parse_algorithm
-from pycomm.machine import allowed_environment, describe_machine
-from pycomm.measure.record import SCHEMA, CaseRecord, Loop, RunRecord, WorldRecord
+from pycomm.measure import session
+from pycomm.measure.record import CaseRecord, Loop, RunRecord, WorldRecord
 from pycomm.measure.statistics import summarise
 
 LIBRARY: Final = "library"  # a peer chooses its algorithm itself
@@ -20,15 +16,7 @@ LIBRARY: Final = "library"  # a peer chooses its algorithm itself
 
 def describe_run(command: Sequence[str]) -> RunRecord:
     """The run record: all groups live on this machine, so no rank is listed."""
-    return RunRecord(
-        schema=SCHEMA,
-        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        versions={"pycomm": __version__, "python": platform.python_version()},
-        machine=describe_machine(),
-        world=WorldRecord("side by side", "shm", ()),
-        command=tuple(command),
-        environment=allowed_environment(os.environ),
-    )
+    return session.describe_run(WorldRecord("side by side", "shm", ()), command)
 
 
 def case_of(outcome: Outcome, table: str, ranks: int, size: int) -> CaseRecord:

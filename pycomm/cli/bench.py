@@ -3,7 +3,6 @@
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -13,7 +12,7 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
-from pycomm.cli.options import choices, ranks_of_job
+from pycomm.cli.options import FORCE, FORMAT, OUT, RANKS, TRANSPORT, choices, ranks_of_job
 from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
@@ -48,29 +47,32 @@ class Positive(click.ParamType[float]):
 
 
 OPTIONS: Final = (
-    click.option("--ranks", type=click.IntRange(min=1), help="Ranks to start; under a launcher, its own number."),
-    click.option("--transport", type=click.Choice(["shm", "threads", "mpi", "routed"]), help="What moves bytes."),
+    RANKS,
+    TRANSPORT,
     click.option("--backends", default="native", show_default=True, help=f"A list of {', '.join(BACKENDS)}."),
     click.option("--algorithms", help="A list such as ring,ps:servers=2. Default: all that apply."),
     click.option("--sizes", default=DEFAULT_SIZES, show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR."),
     click.option("--dtypes", default="float32", show_default=True, help=f"A list of {', '.join(DTYPES)}."),
     click.option("--in-place", is_flag=False, flag_value="yes", type=click.Choice(["yes", "both"]), default=None,
                  help="In place instead of out of place; both for both."),
-    click.option("--buffers", type=click.Choice(["ordinary", "symmetric"]), default="ordinary", show_default=True),
-    click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True),
+    click.option("--buffers", type=click.Choice(["ordinary", "symmetric"]), default="ordinary", show_default=True,
+                 help="Arrays of NumPy, or memory that the other ranks read in place."),
+    click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True,
+                 help="Where the buffers lie and the reduction runs."),
     click.option("--target-ci", default="2%", show_default=True, help="Stop when the median is known so well."),
     click.option("--max-seconds", type=Positive(), default=1.0, show_default=True, help="Budget of a row's loop."),
     click.option("--iterations", type=click.IntRange(min=1), help="Take exactly so many samples."),
     click.option("--warmup", type=click.IntRange(min=1), default=5, show_default=True, help="Calls before timing."),
     click.option("--graph", is_flag=True, help="On a GPU, launch each sample's calls as one CUDA graph."),
-    click.option("--barrier", type=click.Choice(["each", "none"]), default="each", show_default=True),
-    click.option("--timeout", type=Positive(), default=30.0, show_default=True, help="Silence that is a loss."),
-    click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write records to this file."),
-    click.option("--force", is_flag=True, help="Write over an existing file."),
-    click.option("--format", "format_", type=click.Choice(["table", "csv", "json", "markdown"]), default="table"),
+    click.option("--barrier", type=click.Choice(["each", "none"]), default="each", show_default=True,
+                 help="Before each sample, or only before a round of them."),
+    click.option("--timeout", type=Positive(), default=30.0, show_default=True, help="Silence that ends the run."),
+    OUT,
+    FORCE,
+    FORMAT,
     click.option("--quiet", is_flag=True, help="No progress, no warnings."),
 )  # fmt: skip
-OP: Final = click.option("--op", type=click.Choice(OPS), default="sum", show_default=True)
+OP: Final = click.option("--op", type=click.Choice(OPS), default="sum", show_default=True, help="The reduction.")
 ROOT: Final = click.option("--root", type=click.IntRange(min=0), default=0, show_default=True,
                            help="The rank that has, or gets, the whole.")  # fmt: skip
 
@@ -132,25 +134,23 @@ def _benchmark(facts: Collective) -> click.Command:
     function: Callable[..., Any] = run_benchmark
     for option in (*[ROOT] * facts.rooted, *[OP] * facts.reduces):
         function = option(function)
-    return click.command(facts.command, help=facts.summary)(common_options(function))
+    return click.command(facts.command, help=facts.summary, short_help=facts.summary)(common_options(function))
 
 
 for _facts in COLLECTIVES.values():
     command.add_command(_benchmark(_facts))
 
 
-def start(options: Options, ranks: int | None, transport: str | None, timeout_s: float) -> int:
+def start(options: Options, ranks: int | None, transport: str, timeout_s: float) -> int:
     """Run a session on the launcher's ranks, or on local ones. Returns the exit status."""
     launched, ranks = ranks_of_job(ranks)
     if launched:
         return _join(options, transport, timeout_s)
-    return _start_local(options, ranks, transport or "shm", timeout_s)
+    return _start_local(options, ranks, transport, timeout_s)
 
 
 def _start_local(options: Options, ranks: int, transport: str, timeout_s: float) -> int:
     """Start ranks here. If rank 0 could not end the results file, this process does."""
-    if transport not in ("shm", "threads"):
-        raise UsageError(f"--transport: {transport!r}: local ranks have shm and threads; the others need mpirun")
     _check(options, ranks)
     signal.signal(signal.SIGTERM, interrupt_once)
     try:
@@ -163,7 +163,7 @@ def _start_local(options: Options, ranks: int, transport: str, timeout_s: float)
         raise
 
 
-def _join(options: Options, transport: str | None, timeout_s: float) -> int:
+def _join(options: Options, transport: str, timeout_s: float) -> int:
     """Be one of a launcher's ranks."""
     comm = init(transport, timeout=timeout_s)
     try:

@@ -1,13 +1,21 @@
 """What the benchmarks without ranks do with their rows."""
 
+import os
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import click
 from rich.console import Console
 from rich.table import Table
 
-from pycomm.measure.record import CaseRecord, RecordFile, to_line
+from pycomm.measure.record import CaseRecord, Member, RecordFile, WorldRecord
+from pycomm.measure.session import describe_run, record_run
+from pycomm.measure.sinks import FORMATS, FileLines, Output, Several
+from pycomm.measure.sweep import Counts
+from pycomm.measure.table import plain_console
 
 
 def write_cases(
@@ -19,18 +27,25 @@ def write_cases(
     table: Callable[[list[CaseRecord]], Table],
 ) -> int:
     """Write each case as it comes, then the table and each reason once. Returns the exit status."""
-    file = RecordFile(out, force=force) if out is not None else None
-    written = []
-    for case in cases:
-        written.append(case)
-        if file is not None:
-            file.write_line(to_line(case))
-        if format_ == "json":
-            print(to_line(case), flush=True)
-    if file is not None:
-        file.close()
-    if format_ == "table":
-        Console(highlight=False).print(table(written))
+    outputs: list[Output] = []
+    if out is not None:
+        outputs.append(FileLines(RecordFile(out, force=force)))
+    if format_ in FORMATS:
+        outputs.append(FORMATS[format_](sys.stdout))
+    output = Several(outputs)
+    written: list[CaseRecord] = []
+
+    def measure(counts: Counts) -> None:
+        for case in cases:
+            written.append(case)
+            counts.add(case.status)
+            output.add(case)
+
+    alone = WorldRecord("single", "", (Member(0, socket.gethostname(), os.getpid()),))
+    command: Any = click.get_current_context().find_root().obj
+    status = record_run(output, describe_run(alone, ("pycomm", *command)), measure)
+    if format_ not in FORMATS:
+        plain_console(Console(highlight=False)).print(table(written))
     for reason in dict.fromkeys(case.reason for case in written if case.reason):
         print(f"pycomm: {reason}", file=sys.stderr)
-    return 1 if any(case.status in ("failed", "wrong") for case in written) else 0
+    return status

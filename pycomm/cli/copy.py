@@ -6,21 +6,21 @@ import click
 from rich.table import Table
 
 from pycomm.cli.cases import write_cases
-from pycomm.cli.options import choices
+from pycomm.cli.options import FORCE, FORMAT, OUT, choices
 from pycomm.cuda.copies import KINDS, MEMORIES, find_copies, measure_copies
 from pycomm.cuda.probe import cuda_module, missing_device
 from pycomm.measure.record import CaseRecord
 from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate, parse_sizes
 
 
-@click.command()
+@click.command(short_help="Copy between host and GPU, within a GPU and between two.")
 @click.option("--sizes", default="4K:256M:x16", show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR.")
 @click.option("--kinds", default=",".join(KINDS), show_default=True, help="Which copies.")
 @click.option("--memory", default=",".join(MEMORIES), show_default=True, help="Host memory of h2d and d2h.")
 @click.option("--iterations", type=click.IntRange(min=6), default=30, show_default=True, help="Samples a row.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write case records to this file.")
-@click.option("--force", is_flag=True, help="Write over an existing file.")
-@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@OUT
+@FORCE
+@FORMAT
 def copy(sizes: str, kinds: str, memory: str, iterations: int, out: Path | None, force: bool, format_: str) -> int:
     """Copy between host and GPUs; times by events on the stream and by the host's clock."""
     chosen = choices("--kinds", kinds, KINDS), choices("--memory", memory, MEMORIES)

@@ -1,5 +1,6 @@
 """Options that several commands have, and how they are read."""
 
+from pathlib import Path
 from typing import Final
 
 import click
@@ -7,6 +8,7 @@ import click
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
+from pycomm.measure.sinks import FORMATS
 
 DEFAULT_RANKS: Final = 2
 
@@ -17,6 +19,17 @@ COLLECTIVE: Final = click.option(
     show_default=True,
     help="Which operation, as bench names it.",
 )
+
+RANKS: Final = click.option("--ranks", type=click.IntRange(min=1),
+                            help=f"Ranks to start ({DEFAULT_RANKS}); under a launcher, its own number.")  # fmt: skip
+TRANSPORT: Final = click.option("--transport", type=click.Choice(["shm", "threads"]), default="shm", show_default=True,
+                                help="Ranks are processes that share memory, or threads.")  # fmt: skip
+
+# Where a benchmark's rows go.
+OUT: Final = click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write records to this file.")
+FORCE: Final = click.option("--force", is_flag=True, help="Write over an existing file.")
+FORMAT: Final = click.option("--format", "format_", type=click.Choice(["table", *FORMATS]), default="table",
+                             show_default=True, help="Of what is printed.")  # fmt: skip
 
 
 def choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

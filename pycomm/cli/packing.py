@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 
 from pycomm.cli.cases import write_cases
-from pycomm.cli.options import choices
+from pycomm.cli.options import FORCE, FORMAT, OUT, choices
 from pycomm.measure.packing import measure_packing
 from pycomm.measure.record import CaseRecord
 from pycomm.model.tables import table as find_network
@@ -15,15 +15,15 @@ from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
-@click.command()
+@click.command(short_help="Pack a network's gradients into one buffer and back.")
 @click.option("--model", default="resnet50", show_default=True, help="Whose gradients.")
 @click.option("--dtype", type=click.Choice(FLOATS), default="float32", show_default=True, help="Of the gradients.")
 @click.option("--buffer-dtypes", default="float32,bfloat16,float16", show_default=True, help="Of the buffer: a list.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
 @click.option("--iterations", type=click.IntRange(min=6), default=30, show_default=True, help="Samples a row.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write case records to this file.")
-@click.option("--force", is_flag=True, help="Write over an existing file.")
-@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@OUT
+@FORCE
+@FORMAT
 def packing(
     model: str,
     dtype: str,

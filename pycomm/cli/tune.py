@@ -12,7 +12,7 @@ from rich.table import Table
 from pycomm import init, run, tuning
 from pycomm.algorithms import parse_algorithm, parse_algorithms
 from pycomm.cli.bench import DEFAULT_SIZES, Positive
-from pycomm.cli.options import ranks_of_job
+from pycomm.cli.options import RANKS, TRANSPORT, ranks_of_job
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.errors import UsageError
@@ -34,10 +34,11 @@ class Options:
 
 
 @click.command()
-@click.option("--ranks", type=click.IntRange(min=1), help="Ranks to start; under a launcher, its own number.")
-@click.option("--transport", type=click.Choice(["shm", "threads"]), default="shm", show_default=True)
+@RANKS
+@TRANSPORT
 @click.option("--collectives", default="allreduce", show_default=True, help="A list, as bench names them; or all.")
-@click.option("--buffers", type=click.Choice(["ordinary", "symmetric", "both"]), default="both", show_default=True)
+@click.option("--buffers", type=click.Choice(["ordinary", "symmetric", "both"]), default="both", show_default=True,
+              help="Arrays of NumPy, memory that the other ranks read in place, or both.")  # fmt: skip
 @click.option("--sizes", default=DEFAULT_SIZES, show_default=True, help="Bytes: a list, ranges FROM:TO:xFACTOR.")
 @click.option("--algorithms", help="A list such as ring,ps:servers=2. Default: all that apply.")
 @click.option("--max-seconds", type=Positive(), default=0.05, show_default=True, help="Of an algorithm at a size.")

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +21,7 @@ from pycomm.machine import allowed_environment, describe_machine
 from pycomm.measure.columns import plain_name
 from pycomm.measure.progress import ProgressSink
 from pycomm.measure.record import SCHEMA, EndRecord, Member, RecordFile, RunRecord, WorldRecord
-from pycomm.measure.sinks import Csv, FileLines, JsonLines, Markdown, Notes, Output, Several
+from pycomm.measure.sinks import FORMATS, FileLines, Notes, Output, Several
 from pycomm.measure.surroundings import Surroundings, find_surroundings
 from pycomm.measure.sweep import Counts, Plan, count_rows, find_contenders, run_sweep
 from pycomm.measure.table import TableSink, place_name, plain_console
@@ -51,10 +52,24 @@ def run_session(comm: Communicator, options: Options) -> int:
     contenders = find_contenders(plan, comm.ranks)
     surroundings = find_surroundings(comm)
     output = _open_outputs(comm, options, contenders, surroundings) if comm.rank == 0 else Several(())
+    members = tuple(Member(member["rank"], member["host"], member["pid"]) for member in comm.world.members)
+    world = WorldRecord(comm.world.kind, comm.transport, members)
+    return record_run(
+        output,
+        describe_run(world, options.command, _libraries(comm, plan)),
+        lambda counts: run_sweep(comm, plan, contenders, surroundings, output, counts),
+    )
+
+
+def record_run(output: Output, run: RunRecord, measure: Callable[[Counts], None]) -> int:
+    """Write the run record, what `measure` writes and counts, and the end record. Returns the exit status.
+
+    However it ends, the end record is written first. Raises what `measure` raised.
+    """
     counts = Counts()
     try:
-        output.begin(describe_run(comm, options))
-        run_sweep(comm, plan, contenders, surroundings, output, counts)
+        output.begin(run)
+        measure(counts)
     except KeyboardInterrupt:
         output.end(EndRecord("interrupted", INTERRUPTED, counts.by_status, "interrupted"))
         raise
@@ -66,29 +81,33 @@ def run_session(comm: Communicator, options: Options) -> int:
     return status
 
 
-def describe_run(comm: Communicator, options: Options) -> RunRecord:
-    """The run record of this process's world."""
-    members = tuple(Member(member["rank"], member["host"], member["pid"]) for member in comm.world.members)
+def describe_run(world: WorldRecord, command: Sequence[str], libraries: Mapping[str, str] | None = None) -> RunRecord:
+    """The run record of this process's machine. `libraries`: versions beyond those that every run depends on."""
+    versions = {"pycomm": __version__, "python": platform.python_version()}
     return RunRecord(
         schema=SCHEMA,
         started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        versions=_versions(comm, options.plan),
+        versions={**versions, **_installed("numpy", "ml_dtypes"), **(libraries or {})},
         machine=describe_machine(),
-        world=WorldRecord(comm.world.kind, comm.transport, members),
-        command=options.command,
+        world=world,
+        command=tuple(command),
         environment=allowed_environment(os.environ),
     )
 
 
-def _versions(comm: Communicator, plan: Plan) -> dict[str, str]:
-    versions = {"pycomm": __version__, "python": platform.python_version()}
-    packages = ["numpy", "ml_dtypes"]
+def _libraries(comm: Communicator, plan: Plan) -> dict[str, str]:
+    """The versions of the MPI and of the backends' packages that take part."""
+    versions = {}
     if comm.world.kind == "mpi":
         from mpi4py import MPI
 
         versions["mpi"] = MPI.Get_library_version().split("\0")[0].splitlines()[0].split(",")[0].strip()
-        packages.append("mpi4py")
-    packages += ["torch"] * ("gloo" in plan.backends)
+        versions |= _installed("mpi4py")
+    return versions | (_installed("torch") if "gloo" in plan.backends else {})
+
+
+def _installed(*packages: str) -> dict[str, str]:
+    versions = {}
     for package in packages:
         try:
             versions[package] = importlib.metadata.version(package)
@@ -112,7 +131,7 @@ def _open_outputs(
     if options.format == "table":
         outputs.append(_table(comm, options, contenders, surroundings))
     else:
-        outputs.append({"json": JsonLines, "csv": Csv, "markdown": Markdown}[options.format](sys.stdout))
+        outputs.append(FORMATS[options.format](sys.stdout))
     outputs += [Notes()] * (not options.quiet)
     return Several(outputs)
 

@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import IO, Any, Protocol
+from typing import IO, Any, Final, Protocol
 
 from pycomm.measure.columns import PLACE, SIZE, TIMES, TYPE, WRONG, Column, contender_name
 from pycomm.measure.record import CaseRecord, EndRecord, Loop, RecordFile, RunRecord, to_line
@@ -95,7 +95,7 @@ class Csv(Lines):
 
 def csv_names() -> list[str]:
     """The headings of the CSV."""
-    nested = {"loop": Loop, "time_s": Summary}
+    nested = {"loop": Loop, "time_s": Summary, "host_time_s": Summary}
     names: list[str] = []
     for item in fields(CaseRecord):
         inner = nested.get(item.name)
@@ -135,6 +135,10 @@ class Markdown(Lines):
 
     def _cells(self, cells: list[str]) -> None:
         self._write(f"| {' | '.join(cells)} |")
+
+
+# What standard output can hold beside a table.
+FORMATS: Final[dict[str, type[Lines]]] = {"csv": Csv, "json": JsonLines, "markdown": Markdown}
 
 
 class Several:

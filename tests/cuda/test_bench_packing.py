@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pycomm import read_results
 from pycomm.cli import main
 from pycomm.measure import packing
 from pycomm.model.tables import ModelLayer, ModelTable
@@ -31,7 +32,10 @@ def bench_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     def run(*options: str, status: int = 0) -> list[dict[str, Any]]:
         out = tmp_path / "packing.jsonl"
         assert main(["bench", "packing", "--iterations", "6", "--out", str(out), "--force", *options]) == status
-        return [json.loads(line) for line in out.read_text().splitlines()]
+        results = read_results(out)
+        assert results.run.command[:3] == ("pycomm", "bench", "packing")
+        assert results.complete == (status == 0)
+        return [json.loads(line) for line in out.read_text().splitlines()][1:-1]
 
     return run
 

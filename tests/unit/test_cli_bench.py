@@ -172,6 +172,30 @@ def test_force_and_nothing_else_writes_over(capfd, tmp_path):
     assert pycomm.read_results(path).complete
 
 
+@pytest.mark.parametrize("arguments", [("copy", "--kinds", "h2d"), ("packing", "--device", "cuda")])
+def test_benchmarks_of_one_process_write_results_files_too(capfd, tmp_path, monkeypatch, arguments):
+    monkeypatch.setattr("pycomm.cli.copy.cuda_module", lambda: None)
+    monkeypatch.setattr("pycomm.measure.packing.missing_device", lambda: "no GPU here")
+    path = tmp_path / "r.jsonl"
+    command = ["bench", *arguments, "--out", str(path), "--format"]
+    assert main([*command, "json"]) == 0
+    results = pycomm.read_results(path)
+    assert results.complete
+    assert results.run.command == ("pycomm", *command, "json")
+    assert results.end.cases == {"skipped": len(results.cases)}
+    assert path.read_text() == capfd.readouterr().out
+    assert main([*command, "csv", "--force"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert [row["benchmark"] for row in rows] == [arguments[0]] * len(results.cases) != []
+
+
+def test_what_each_benchmark_does_is_said_in_full(capfd):
+    assert main(["bench", "--help"]) == 0
+    listed = capfd.readouterr().out.partition("Commands:")[2]
+    assert "packing" in listed
+    assert "..." not in listed
+
+
 def test_quiet_leaves_only_the_data(capfd):
     arguments = (*QUICK, "--backends", "native,nccl")
     assert "skipped" in bench(capfd, *arguments)[2]
@@ -243,7 +267,7 @@ def test_the_table_has_a_unit_under_every_heading_and_a_comparison(capfd):
         (["--iterations", "0"], ["--iterations", "0"]),
         (["--warmup", "0"], ["--warmup", "0"]),
         (["--ranks", "0"], ["--ranks", "0"]),
-        (["--transport", "mpi"], ["--transport", "mpi", "mpirun"]),
+        (["--transport", "mpi"], ["--transport", "mpi", "shm", "threads"]),
         (["--transport", "pigeon"], ["--transport", "pigeon"]),
         (["--format", "xml"], ["--format", "xml"]),
         (["--out", "/nowhere/at/all/r.jsonl"], ["--out", "/nowhere/at/all"]),

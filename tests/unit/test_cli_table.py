@@ -156,4 +156,4 @@ def test_warnings_are_said_once_and_counted(capsys):
 
 def test_csv_has_every_field():
     assert {name.split(".")[0] for name in csv_names()} == set(CaseRecord.__dataclass_fields__)
-    assert "time_s.ci95_high" in csv_names()
+    assert {"time_s.ci95_high", "host_time_s.median"} <= set(csv_names())  # no cell holds a dictionary
