@@ -302,6 +302,9 @@ class Communicator:
             self.world.close()
             self._open = False
 
+    def __repr__(self) -> str:
+        return f"<Communicator: rank {self.rank} of {self.ranks}, transport {self.transport}>"
+
     def __enter__(self) -> Communicator:
         return self
 

@@ -50,9 +50,14 @@ class Operation:
         )
         self.native.buffers = buffers
         self.run: Callable[[], None] = self.native.run
+        self._what = f"{buffers.collective} of {buffers.count} {buffers.dtype}"
         self.algorithm = chosen.name
         self.options = chosen.options_text
         self.segments: int = self.native.segments
+
+    def __repr__(self) -> str:
+        options = f" ({self.options})" if self.options else ""
+        return f"<Operation: {self._what}, {self.algorithm}{options}>"
 
     def run_on(self, buffers: Buffers) -> None:
         """Run once on other buffers that agree in `key`, keeping no hold of them afterwards."""

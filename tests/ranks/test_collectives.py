@@ -366,3 +366,16 @@ def test_ranks_that_name_different_roots_are_told_both():
         pycomm.run(different_roots, 3)
     assert "root 0" in str(told.value)
     assert "root 1" in str(told.value)
+
+
+def test_what_is_printed_of_a_communicator_and_an_operation_says_what_they_are():
+    def shown(comm):
+        operation = comm.prepare_reduce_scatter(np.zeros(6, np.float32), algorithm="ring")
+        servers = comm.prepare_allreduce(np.zeros(6), algorithm="ps:servers=2")
+        return repr(comm), repr(operation), repr(servers)
+
+    assert pycomm.run(shown, ranks=2, transport="threads")[1] == (
+        "<Communicator: rank 1 of 2, transport threads>",
+        "<Operation: reduce_scatter of 6 float32, ring>",
+        "<Operation: allreduce of 6 float64, ps (servers=2)>",
+    )
