@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pycomm import init, run, tuning
 from pycomm.algorithms import parse_algorithm, parse_algorithms
@@ -117,16 +118,19 @@ def _tune(comm: Communicator, options: Options) -> None:
             continue
         tuning.save(machine, [tuned], options.path)
         if not options.quiet:
+            console.print(Text(_title(tuned.case), style="bold"))
             console.print(_table(tuned))
             console.print(f"kept in {options.path}", soft_wrap=True)
             console.print()
 
 
+def _title(case: tuning.Case) -> str:
+    world = f"{case.ranks} rank{'s' * (case.ranks != 1)}, transport {case.transport}, {case.buffers} buffers"
+    return f"{COLLECTIVES[case.collective].title}, {world}; microseconds, * for auto"
+
+
 def _table(tuned: tuning.Tuned) -> Table:
-    case = tuned.case
-    world = f"{case.ranks} ranks, transport {case.transport}, {case.buffers} buffers"
-    title = f"{COLLECTIVES[case.collective].title}, {world}; microseconds, * for auto"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("size", justify="right", no_wrap=True)
     names = list(next(iter(tuned.measured_s.values())))
     for name in names:

@@ -227,7 +227,9 @@ def test_the_command_keeps_what_it_measured(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("PYCOMM_TUNING", str(path))
     arguments = ["tune", "--ranks", "3", "--sizes", "4,600", "--max-seconds", "0.001", "--algorithms", "ring,mesh"]
     assert main([*arguments, "--collectives", "allgather,allreduce"]) == 0
-    assert "kept in" in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "all-gather, 3 ranks, transport shm, ordinary buffers; microseconds, * for auto\n" in out  # in one line
+    assert "kept in" in out
     kept = tuning.load(machine_kind(), 3, "shm")
     assert set(kept) == {
         Case(collective, 3, "shm", buffers)
