@@ -35,5 +35,8 @@ def render_records(format: str, records: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows(
+        {name: str(value).lower() if isinstance(value, bool) else value for name, value in record.items()}
+        for record in records
+    )
     return text.getvalue().rstrip("\n")

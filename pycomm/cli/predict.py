@@ -174,10 +174,11 @@ def _networks(
         raise UsageError("--inside: with --ranks-a-host 1 there is no link inside a host")
     within = preset(inside) if inside else None
     if fit_file is not None:
+        fitted = read_fitted(fit_file)
         try:
-            algorithm, ranks, options, fit = choose(read_fitted(fit_file), "ring")
+            algorithm, ranks, options, fit = choose(fitted, "ring")
         except UsageError as error:
-            raise UsageError(f"--fit: {error}") from None
+            raise UsageError(f"--fit: {fit_file}: {error}") from None
         behind = link_behind(fit, algorithm, ranks, options)
         found = [
             Network(between=one, inside=within, ranks_a_host=ranks_a_host)

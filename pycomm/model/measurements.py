@@ -208,6 +208,6 @@ def choose(
     names = {row.name for row in registry()}  # a library does not say which algorithm it used
     usable = [one for one in fitted if one[1] >= 2 and one[0] in names]
     if not usable:
-        raise UsageError("no fit of one of pycomm's algorithms on 2 ranks or more")
+        raise UsageError(f"no all-reduce by an algorithm of pycomm on 2 ranks or more, at {FEWEST_SIZES} sizes or more")
     same = [one for one in usable if one[0] == algorithm]
     return max(same or usable[:1], key=lambda one: one[1])

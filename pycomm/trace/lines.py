@@ -9,15 +9,16 @@ from pycomm.errors import UsageError
 
 
 class Lines:
-    """Iterates over (line number from 1, text without the line's end); `fail` raises about the current
-    line."""
+    """Iterates over the lines without their ends; `number` counts them from 1, and `fail` is about the current one."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.number = 0
         try:
             self._lines = self.path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
             raise UsageError(f"{self.path}: cannot be read: {error}") from error
 
     def __iter__(self) -> Iterator[str]:

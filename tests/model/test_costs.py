@@ -190,7 +190,7 @@ def test_the_fit_for_predictions_is_of_an_algorithm_that_can_be_simulated(tmp_pa
     mixed = results(tmp_path, *sizes("library", backend="mpi"), *short, *sizes("tree"), *sizes("tree", ranks=4))
     assert choose(read_fitted(mixed), "ring")[:2] == ("tree", 2)
     assert choose(read_fitted(mixed), "tree")[:2] == ("tree", 4)
-    with pytest.raises(UsageError, match="no fit of one of pycomm's algorithms"):
+    with pytest.raises(UsageError, match="no all-reduce by an algorithm of pycomm"):
         choose(read_fitted(results(tmp_path, *sizes("library", backend="mpi"))), "ring")
 
 

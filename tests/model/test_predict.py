@@ -137,7 +137,7 @@ def test_a_fit_carries_its_uncertainty(tmp_path, capsys):
     assert record == json.loads(fitted.read_text())  # what is printed can be kept and predicted with
     assert record["pieces"][0]["seconds_per_byte"]["value"] == pytest.approx(1e-9, rel=0.05)
     rows = list(csv.DictReader(lines_of(capsys, f"fit {results} --line --format csv")))
-    assert [(row["algorithm"], row["ranks"], row["points"]) for row in rows] == [("ring", "2", "23")]
+    assert [(row["algorithm"], row["points"], row["in_place"]) for row in rows] == [("ring", "23", "false")]
     assert float(rows[0]["latency_s.low"]) < 30e-6 < float(rows[0]["latency_s.high"])
     lines = lines_of(capsys, f"predict --models resnet50 --fit {fitted} --workers 64 --strategies one-message")
     row = next(line for line in lines if line.startswith("64"))
@@ -240,6 +240,7 @@ def test_a_plot_s_title_is_what_its_lines_have_in_common(names, title, labels):
         ("--models vgg16 --networks 10gbe --compute abacus", "unknown compute preset 'abacus'"),
         ("--models vgg16 --networks 10gbe --inside pcie3", "--inside"),
         ("--models vgg16 --networks 10gbe --workers 0", "--workers"),
+        ("--models vgg16 --fit /nowhere.jsonl", "/nowhere.jsonl: cannot be read: No such file or directory\n"),
         ("--models vgg16 --networks 10gbe --workers 1-4", "--workers: '1-4': wanted counts"),
         ("--models vgg16 --networks 10gbe --algorithms rign", "--algorithms: 'rign'"),
         ("--models vgg16 --networks 10gbe --algorithms auto", "--algorithms: 'auto'"),
