@@ -11,6 +11,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pycomm.errors import UsageError
+from pycomm.launched import launched_ranks
 from pycomm.measure.record import CaseRecord, Member, RecordFile, WorldRecord
 from pycomm.measure.session import describe_run, record_run
 from pycomm.measure.sinks import FORMATS, FileLines, Output, Several
@@ -26,7 +28,13 @@ def write_cases(
     format_: str,
     table: Callable[[list[CaseRecord]], Table],
 ) -> int:
-    """Write each case as it comes, then the table and each reason once. Returns the exit status."""
+    """Write each case as it comes, then the table and each reason once. Returns the exit status.
+
+    Raises UsageError where a launcher has started several of this process: they would disturb each other.
+    """
+    launched = launched_ranks()
+    if launched is not None and launched[1] > 1:
+        raise UsageError(f"this benchmark is of one process, but {launched[0]} started {launched[1]}: start it alone")
     outputs: list[Output] = []
     if out is not None:
         outputs.append(FileLines(RecordFile(out, force=force)))
@@ -45,7 +53,7 @@ def write_cases(
     command: Any = click.get_current_context().find_root().obj
     status = record_run(output, describe_run(alone, ("pycomm", *command)), measure)
     if format_ not in FORMATS:
-        plain_console(Console(highlight=False)).print(table(written))
+        plain_console(Console(highlight=False), force=launched is not None).print(table(written))
     for reason in dict.fromkeys(case.reason for case in written if case.reason):
         print(f"pycomm: {reason}", file=sys.stderr)
     return status

@@ -1,6 +1,7 @@
 """``pycomm bench copy``: host to GPU and back, within a GPU and between two."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 from rich.table import Table
@@ -9,8 +10,10 @@ from pycomm.cli.cases import write_cases
 from pycomm.cli.options import FORCE, FORMAT, OUT, choices
 from pycomm.cuda.copies import KINDS, MEMORIES, find_copies, measure_copies
 from pycomm.cuda.probe import cuda_module, missing_device
+from pycomm.measure.columns import RATE, SIZE, TIME, Column
 from pycomm.measure.record import CaseRecord
-from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate, parse_sizes
+from pycomm.measure.table import build_rows
+from pycomm.units import parse_sizes
 
 
 @click.command(short_help="Copy between host and GPU, within a GPU and between two.")
@@ -31,12 +34,20 @@ def copy(sizes: str, kinds: str, memory: str, iterations: int, out: Path | None,
     return write_cases(cases, out=out, force=force, format_=format_, table=_table)
 
 
+def _memory_and_clock(case: CaseRecord) -> tuple[str, str]:
+    memory, _, clock = case.options.rpartition(",")
+    return memory, clock
+
+
+_COLUMNS: Final = [
+    Column("copy", "", 12, lambda case, best_s: f"{case.algorithm} {_memory_and_clock(case)[0]}".strip(), right=False),
+    Column("device", "", 16, lambda case, best_s: case.device, right=False),
+    SIZE,
+    Column("clock", "", 6, lambda case, best_s: _memory_and_clock(case)[1], right=False),
+    TIME,
+    RATE,
+]
+
+
 def _table(cases: list[CaseRecord]) -> Table:
-    table = Table("copy", "device", "size", "clock", "median [µs]", "rate [GB/s]", "status", box=None)
-    for case in cases:
-        memory, _, clock = case.options.rpartition(",")
-        median = "" if case.time_s is None else f"{case.time_s.median * MICROSECONDS_A_SECOND:.2f}"
-        rate = "" if case.algbw_Bps is None else format_rate(case.algbw_Bps)
-        name = f"{case.algorithm} {memory}".strip()
-        table.add_row(name, case.device, format_bytes(case.bytes), clock, median, rate, case.status)
-    return table
+    return build_rows(_COLUMNS, cases, None, header=True)

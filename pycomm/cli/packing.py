@@ -7,10 +7,11 @@ from rich.table import Table
 
 from pycomm.cli.cases import write_cases
 from pycomm.cli.options import FORCE, FORMAT, OUT, choices
+from pycomm.measure.columns import MISSING, RATE, SIZE, TIME, WRONG, Column
 from pycomm.measure.packing import measure_packing
 from pycomm.measure.record import CaseRecord
+from pycomm.measure.table import build_rows
 from pycomm.model.tables import table as find_network
-from pycomm.units import MICROSECONDS_A_SECOND, format_bytes, format_rate
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
@@ -41,15 +42,20 @@ def packing(
 
 
 def _table(cases: list[CaseRecord]) -> Table:
-    table = Table(
-        "step", "tensors", "buffer", "moved / 2", "median [µs]", "rate [GB/s]", "of a copy", "status", box=None
-    )
-    copies = {case.options: case.algbw_Bps for case in cases if case.algorithm == "copy"}
-    for case in cases:
-        median = "" if case.time_s is None else f"{case.time_s.median * MICROSECONDS_A_SECOND:.1f}"
-        rate = "" if case.algbw_Bps is None else format_rate(case.algbw_Bps)
-        copied = copies.get(case.options)
-        share = f"{case.algbw_Bps / copied:.0%}" if case.algbw_Bps and copied else ""
-        buffer = case.options.rpartition("=")[2]
-        table.add_row(case.algorithm, case.dtype, buffer, format_bytes(case.bytes), median, rate, share, case.status)
-    return table
+    copies_Bps = {case.options: case.algbw_Bps for case in cases if case.algorithm == "copy"}
+
+    def share(case: CaseRecord, best_s: float | None) -> str:
+        copied_Bps = copies_Bps.get(case.options)
+        return f"{case.algbw_Bps / copied_Bps:.0%}" if case.algbw_Bps and copied_Bps else MISSING
+
+    columns = [
+        Column("step", "", 6, lambda case, best_s: case.algorithm, right=False),
+        Column("tensors", "", 8, lambda case, best_s: case.dtype, right=False),
+        Column("buffer", "", 8, lambda case, best_s: case.options.rpartition("=")[2], right=False),
+        Column("moved / 2", "", 9, SIZE.text),
+        TIME,
+        RATE,
+        Column("of a copy", "", 9, share),
+        WRONG,
+    ]
+    return build_rows(columns, cases, None, header=True)

@@ -87,6 +87,7 @@ NAME: Final = Column("algorithm", "", 12, lambda case, best_s: contender_name(ca
 TYPE: Final = Column("type", "", 8, lambda case, best_s: case.dtype, right=False)
 PLACE: Final = Column("place", "", 5, lambda case, best_s: "in" if case.in_place else "out", right=False)
 TIME: Final = Column("time", "µs", 8, _median)
+RATE: Final = Column("rate", "GB/s", 5, lambda case, best_s: _rate(case.algbw_Bps))
 TIMES: Final = (
     TIME,
     Column("±", "%", 5, _spread),

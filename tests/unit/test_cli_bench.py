@@ -189,6 +189,28 @@ def test_benchmarks_of_one_process_write_results_files_too(capfd, tmp_path, monk
     assert [row["benchmark"] for row in rows] == [arguments[0]] * len(results.cases) != []
 
 
+@pytest.mark.parametrize("benchmark_of_one", ["copy", "packing"])
+def test_benchmarks_of_one_process_are_not_run_several_times_at_once(capfd, monkeypatch, benchmark_of_one):
+    monkeypatch.setattr("pycomm.cli.cases.launched_ranks", lambda: ("mpirun", 3))
+    assert main(["bench", benchmark_of_one]) == 2
+    assert capfd.readouterr() == (
+        "",
+        "pycomm: this benchmark is of one process, but mpirun started 3: start it alone\n",
+    )
+
+
+def test_packing_shows_its_rates_beside_the_copy(capfd):
+    assert main(["bench", "packing", "--model", "googlenet", "--buffer-dtypes", "float16", "--iterations", "6"]) == 0
+    heads, units, pack, unpack, copy = (line.split() for line in capfd.readouterr().out.splitlines())
+    assert heads == ["step", "tensors", "buffer", "moved", "/", "2", "time", "rate", "of", "a", "copy", "wrong"]
+    assert units == ["µs", "GB/s", "elem."]
+    # 6,998,552 parameters: 4 bytes read and 2 written, half of both
+    assert [row[:5] for row in (pack, unpack, copy)] == [
+        [step, "float32", "float16", "20", "MiB"] for step in ("pack", "unpack", "copy")
+    ]
+    assert (copy[-2:], pack[-1], unpack[-1]) == (["100%", "—"], "0", "0")
+
+
 def test_what_each_benchmark_does_is_said_in_full(capfd):
     assert main(["bench", "--help"]) == 0
     listed = capfd.readouterr().out.partition("Commands:")[2]
