@@ -109,7 +109,13 @@ def draw_svg(schedule: Schedule) -> str:
     _check(schedule, MOST_RANKS_SVG)
     numbered = schedule.chunks > 1 or schedule.segments > 1
     across = max(36, min(110, 1400 // schedule.ranks))
-    down, left, top = 64, 70, 100
+    in_turn: dict[tuple[int, int], list[Message]] = defaultdict(list)
+    for message in schedule.messages:
+        in_turn[message.round, message.sender].append(message)
+    most = max(map(len, in_turn.values()), default=1)
+    turn_down = min(12.0, 2000 / most)  # so that the numbers of messages sent in one round do not touch
+    down = 52 + turn_down * most
+    left, top = 70, 100
     rounds = max((message.round for message in schedule.messages), default=0)
     width = max(left + across * (schedule.ranks - 1) + 70, 560)
     height = top + rounds * down + 30
@@ -146,12 +152,9 @@ def draw_svg(schedule: Schedule) -> str:
         parts.append(
             f'<line x1="{x(rank)}" y1="{top}" x2="{x(rank)}" y2="{y(rounds) + 14}" stroke="#333" stroke-width="1.5"/>'
         )
-    in_turn: dict[tuple[int, int], list[Message]] = defaultdict(list)
-    for message in schedule.messages:
-        in_turn[message.round, message.sender].append(message)
     for (number, sender), messages in in_turn.items():
         for turn, message in enumerate(messages):
-            start = y(number - 1) + 8 + (turn * min(9.0, 24 / len(messages)) if len(messages) > 1 else 0)
+            start = y(number - 1) + 8 + turn_down * turn
             end = y(number) - 8
             kind = (message.chunk if schedule.chunks > 1 else message.segment) % len(_COLOURS)
             colour, dash = _COLOURS[kind], "" if message.adds else ' stroke-dasharray="5 3"'

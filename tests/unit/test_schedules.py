@@ -1,5 +1,6 @@
 """What a schedule costs, against closed forms worked out by hand, and how it is drawn."""
 
+import itertools
 import math
 import xml.etree.ElementTree
 
@@ -163,6 +164,17 @@ def test_the_diagram_has_a_line_for_each_rank_and_an_arrow_for_each_message(name
     assert len(lines) - len(arrows) == ranks
     assert len(arrows) == len(drawn.messages)
     assert sum("stroke-dasharray" not in arrow.attrib for arrow in arrows) == sum(m.adds for m in drawn.messages)
+
+
+def test_the_arrows_of_a_rank_s_messages_in_one_round_leave_room_for_their_numbers():
+    drawn = schedule("ps", ranks=6, segments=3)  # the server answers five ranks, three segments each
+    root = xml.etree.ElementTree.fromstring(drawn.svg())
+    lines = root.findall("{http://www.w3.org/2000/svg}line")
+    arrows = [(float(line.get("x1")), float(line.get("y1"))) for line in lines if "marker-end" in line.attrib]
+    answers = [y for x, y in arrows if x == min(arrows)[0]]
+    assert len(answers) == 15
+    assert {round(after - before, 1) for before, after in itertools.pairwise(answers)} == {12.0}
+    assert answers[-1] < float(root.get("height"))
 
 
 def test_what_is_too_large_to_draw_says_so():
