@@ -85,6 +85,11 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return platform.processor() or platform.machine()
 
 
+def mpi_name(version: str) -> str:
+    """``"Open MPI v5.0.11"``, of what MPI's Get_library_version says: it goes on with how and when it was built."""
+    return version.split("\0")[0].splitlines()[0].split(",")[0].strip()
+
+
 def _memory_bytes() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pycomm import _core
-from pycomm.algorithms import AUTO, parse_algorithm, row_of
+from pycomm.algorithms import AUTO, Algorithm, parse_algorithm, row_of
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 
@@ -175,9 +175,7 @@ def schedule(
     rank; without it all share one. Raises UsageError for an unknown name or
     option, and for a world the algorithm does not apply to.
     """
-    named = parse_algorithm(algorithm)
-    if named.name == AUTO:
-        raise UsageError("algorithm: 'auto' has no schedule of its own: name one")
+    named = _named(algorithm)
     return Schedule(
         _core.build_schedule(
             named.name,
@@ -202,9 +200,14 @@ def prove(
 
     Raises ScheduleError naming fact, rank, step, segment and chunk; UsageError as :func:`schedule`.
     """
-    named = parse_algorithm(algorithm)
-    if named.name == AUTO:
-        raise UsageError("algorithm: 'auto' has no schedule of its own: name one")
+    named = _named(algorithm)
     facts = _core.prove_algorithm(named.name, collective, ranks, root, dict(named.options), list(hosts))
     del facts["schedules_followed"]
     return Facts(**facts)
+
+
+def _named(algorithm: str) -> Algorithm:
+    named = parse_algorithm(algorithm)
+    if named.name == AUTO:
+        raise UsageError("algorithm: 'auto' has no schedule of its own: name one")
+    return named

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pycomm import __version__
 from pycomm.cuda.probe import REBUILD, cuda_module
-from pycomm.machine import describe_machine
+from pycomm.machine import describe_machine, mpi_name
 from pycomm.units import format_bytes
 
 # extra: (the package that shows it is there, its distribution, what it brings)
@@ -112,7 +112,7 @@ def _mpi_library() -> Finding:
     except (ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else "mpi4py found no MPI library"
         return Finding("library", False, f"{reason}; install one with: {pip_command('mpi')}")
-    return Finding("library", True, MPI.Get_library_version().split("\0")[0].splitlines()[0].split(",")[0].strip())
+    return Finding("library", True, mpi_name(MPI.Get_library_version()))
 
 
 def _mpi_launcher() -> Finding:

@@ -13,7 +13,7 @@ from rich.text import Text
 from pycomm import init, run, tuning
 from pycomm.algorithms import parse_algorithm, parse_algorithms
 from pycomm.cli.bench import DEFAULT_SIZES, Positive
-from pycomm.cli.options import RANKS, TRANSPORT, ranks_of_job
+from pycomm.cli.options import RANKS, TRANSPORT, choices, ranks_of_job
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.errors import UsageError
@@ -80,12 +80,8 @@ def command(
 
 def _collectives(text: str) -> tuple[str, ...]:
     by_command = {collective.command: name for name, collective in COLLECTIVES.items()}
-    if text == "all":
-        return tuple(by_command.values())
-    for item in text.split(","):
-        if item not in by_command:
-            raise UsageError(f"--collectives: {item!r}: wanted all, or of {', '.join(by_command)}")
-    return tuple(dict.fromkeys(by_command[item] for item in text.split(",")))
+    asked = choices("--collectives", text, ("all", *by_command))
+    return tuple(by_command.values() if "all" in asked else (by_command[item] for item in asked))
 
 
 def _check(search: Search, ranks: int) -> None:

@@ -73,7 +73,14 @@ def _set(name: str, folder: Path) -> tuple[list[Row], list[str]]:
 def _line(name: str, row: Row) -> list[str]:
     note = "calibrated" if row.calibrated else row.note
     label = name if row.line in row.case else f"{name}: {row.line}"
-    return [label, row.case, f"{row.measured_s * 1e3:.1f}", f"{row.predicted_s * 1e3:.1f}", f"{row.error:+.1%}", note]
+    return [
+        label,
+        row.case,
+        f"{row.measured_s * 1e3:.1f}",
+        f"{row.predicted_s * 1e3:.1f}",
+        f"{round(row.error, 3) + 0.0:+.1%}",
+        note,
+    ]
 
 
 def _summary(name: str, line: str, rows: list[Row]) -> str:

@@ -17,7 +17,7 @@ from pycomm.backends import Contender
 from pycomm.collectives import COLLECTIVES
 from pycomm.communicator import Communicator
 from pycomm.launched import launched_ranks
-from pycomm.machine import allowed_environment, describe_machine
+from pycomm.machine import allowed_environment, describe_machine, mpi_name
 from pycomm.measure.columns import plain_name
 from pycomm.measure.progress import ProgressSink
 from pycomm.measure.record import SCHEMA, EndRecord, Member, RecordFile, RunRecord, WorldRecord
@@ -101,7 +101,7 @@ def _libraries(comm: Communicator, plan: Plan) -> dict[str, str]:
     if comm.world.kind == "mpi":
         from mpi4py import MPI
 
-        versions["mpi"] = MPI.Get_library_version().split("\0")[0].splitlines()[0].split(",")[0].strip()
+        versions["mpi"] = mpi_name(MPI.Get_library_version())
         versions |= _installed("mpi4py")
     return versions | (_installed("torch") if "gloo" in plan.backends else {})
 

@@ -20,6 +20,7 @@ from pycomm.model.spread import iteration_by_preset, spread
 from pycomm.model.strategies import STRATEGIES
 from pycomm.model.tasks import run
 from pycomm.report import scaling
+from pycomm.trace import write
 
 
 def setup(**more) -> Setup:
@@ -264,6 +265,16 @@ def test_traces_that_lack_forward_times_ask_for_the_iteration(capsys, traces):
     assert any(line.split()[:2] == ["1", "391.8"] for line in rows)
 
 
+def test_another_batch_than_the_trace_s_own_is_a_what_if(capsys, tmp_path):
+    path = tmp_path / "trace.jsonl"
+    write(spread(table("alexnet"), batch=32, iteration_s=0.1), path)
+    command = ["predict", "--traces", str(path), "--networks", "10gbe", "--workers", "1", "--batch"]
+    assert main([*command, "64"]) == 2
+    assert f"--batch: {path} was taken at 32: predict another with --what-if batch=64" in capsys.readouterr().err
+    assert main([*command, "32", "--what-if", "batch=64"]) == 0
+    assert "+100%" in capsys.readouterr().out
+
+
 def test_validate_prints_every_set_and_keeps_to_its_goals(capsys, traces):
     from pycomm.model.validation import bcaffe, mean_error, survey, tf2017
 
@@ -282,6 +293,11 @@ def test_validate_prints_every_set_and_keeps_to_its_goals(capsys, traces):
     assert all(row.note == "bottleneck: input" for row in fed)
     lines = lines_of(capsys, f"validate --sets bcaffe --folder {traces}")
     assert any("4 nodes from the 2-node fit" in line for line in lines)
+    calibrated = [
+        line for line in lines_of(capsys, f"validate --sets tf2017 --folder {traces}") if "calibrated" in line
+    ]
+    assert any("synthetic, 1 GPU " in line for line in calibrated)
+    assert all("+0.0%" in line for line in calibrated)
     records = [json.loads(line) for line in lines_of(capsys, f"validate --sets bcaffe --folder {traces} --format json")]
     assert [record["predicted_s"] for record in records if record["line"] == "model"] == [
         row.predicted_s for row in rows

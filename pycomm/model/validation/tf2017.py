@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.platform}, {self.model} x {self.batch}, {self.data}, {self.gpus} GPUs"
+        return f"{self.platform}, {self.model} x {self.batch}, {self.data}, {self.gpus} GPU{'s' * (self.gpus != 1)}"
 
 
 @dataclass(frozen=True)
