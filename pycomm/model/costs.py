@@ -44,8 +44,7 @@ class LatencyBandwidth:
 
 @dataclass(frozen=True)
 class Piecewise:
-    """A line a range of sizes: piece k holds from `breaks[k - 1]` bytes (0 for the first) up to
-    `breaks[k]`."""
+    """A line a range of sizes: piece k holds from `breaks[k - 1]` bytes (0 for the first) up to `breaks[k]`."""
 
     breaks: tuple[float, ...]
     pieces: tuple[LatencyBandwidth, ...]

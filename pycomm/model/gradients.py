@@ -12,8 +12,7 @@ from pycomm.trace.trace import Trace, check_bytes, check_time
 
 @dataclass(frozen=True, kw_only=True)
 class Gradient:
-    """A tensor's gradient; `ready_s` counts from the start of the backward pass; `layer` is its place in the
-    trace."""
+    """A tensor's gradient; `ready_s` counts from the start of the backward pass; `layer` is its place in the trace."""
 
     name: str
     bytes: int

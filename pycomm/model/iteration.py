@@ -43,8 +43,7 @@ class Settings:
 
 @dataclass
 class Iteration:
-    """A job in the making. `update_in_forward`: the layer's share of the update runs before its next
-    forward."""
+    """A job in the making. `update_in_forward`: the layer's share of the update runs before its next forward."""
 
     trace: Trace
     settings: Settings
@@ -60,8 +59,7 @@ class Iteration:
             raise UsageError(f"trace {self.trace.name} has no layers")
 
     def before_forward(self) -> list[After]:
-        """What the first forward of an iteration waits for: its input, and the update of the iteration
-        before."""
+        """What the first forward of an iteration waits for: its input, and the update of the iteration before."""
         waits = [After("h2d")]
         return waits if self.update_in_forward else [*waits, After("u", later=1)]
 

@@ -17,8 +17,7 @@ from pycomm.model.costs import Measured, Piecewise
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """One direction of a full-duplex port: pieces (from_bytes, latency_s, seconds_per_byte), the first from
-    0."""
+    """One direction of a full-duplex port: pieces (from_bytes, latency_s, seconds_per_byte), the first from 0."""
 
     pieces: tuple[tuple[float, float, float], ...]
     source: str = ""

@@ -105,8 +105,7 @@ class Outcome:
         return bool(abs(late - early) <= 1e-6 * max(late, early))
 
     def _busy(self, resource: str, worker: int) -> tuple[Times, Times]:
-        """Begin and end of the spans in which the resource, as this worker sees it, works; merged, in
-        order."""
+        """Begin and end of the spans in which the resource, as this worker sees it, works; merged, in order."""
         columns = [
             self._column(name, worker) for name, of in zip(self.names, self.resources, strict=True) if of == resource
         ]
@@ -122,8 +121,7 @@ class Outcome:
         return 1 - busy / (end - begin) if end > begin else 0.0
 
     def exposed_s(self, channel: str = "channel", compute: str = "compute", worker: int = 0) -> float:
-        """Communication an iteration that computing does not hide: the channel works, the worker's compute
-        stands."""
+        """Communication an iteration that computing does not hide: the channel works, the worker's compute stands."""
         begin, end, iterations = self._steady
         talking, computing = self._busy(channel, worker), self._busy(compute, worker)
         both = _length_inside(
@@ -134,8 +132,7 @@ class Outcome:
         return max(0.0, both - _length_inside(*computing, begin, end)) / iterations
 
     def critical_path(self) -> tuple[Visit, ...]:
-        """The chain of tasks, each waiting for the one before, that leads to the end of the last
-        iteration."""
+        """The chain of tasks, each waiting for the one before, that leads to the end of the last iteration."""
         ends = [self.finishes(self.names[self.marker], worker)[-1] for worker in range(self.workers)]
         worker = int(np.argmax(ends))
         number = (self.iterations - 1) * self._an_iteration + self._column(self.names[self.marker], worker)

@@ -162,8 +162,7 @@ def optimal(gradients: Sequence[Gradient], cost: Cost) -> Plan:
 
 
 def end_of_communication(gradients: Sequence[Gradient], plan: Plan, cost: Cost) -> float:
-    """When the last bucket is done, in seconds after the start of backward, on one channel in the plan's
-    order.
+    """When the last bucket is done, in seconds after the start of backward, on one channel in the plan's order.
 
     Raises UsageError unless the plan holds every gradient once.
     """

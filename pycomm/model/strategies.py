@@ -1,6 +1,6 @@
 """Strategies of synchronous SGD: what overlaps what. Each is a short function that returns a job.
 
-A new one is a function here and a row in STRATEGIES; `predict`, `replay` and the model tests pick it up.
+A new one is a function here and a row in STRATEGIES; `predict` and the model tests pick it up.
 Each row names its source; the graph is that of arXiv 1805.03812.
 """
 
@@ -99,8 +99,7 @@ def buckets(trace: Trace, cost: Cost, settings: Settings) -> Job:
 
 
 def priority(trace: Trace, cost: Cost, settings: Settings) -> Job:
-    """Gradients cut in pieces, those of the layer nearest the input first; a layer's next forward waits for
-    its own.
+    """Gradients cut in pieces, those of the layer nearest the input first; a layer's next forward waits for its own.
 
     There is no barrier between iterations.
     """

@@ -42,8 +42,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class After:
-    """A wait for `task`: of the same iteration, or of the one `later` iterations before the waiting
-    task's."""
+    """A wait for `task`: of the same iteration, or of the one `later` iterations before the waiting task's."""
 
     task: str
     later: int = 0
@@ -178,8 +177,7 @@ def faster(job: Job, resource: str, factor: float = 2.0) -> Job:
 
 @dataclass(frozen=True)
 class Gain:
-    """What a faster resource brings: the period with it, in seconds, and the share of the old one it
-    saves."""
+    """What a faster resource brings: the period with it, in seconds, and the share of the old one it saves."""
 
     resource: str
     factor: float

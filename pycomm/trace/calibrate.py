@@ -17,8 +17,7 @@ def calibrate(
     update_s: float = 0.0,
     batch: int | None = None,
 ) -> Trace:
-    """`trace` with the unknown times set so that one worker's iteration, all stages in turn, lasts
-    `iteration_s`.
+    """`trace` with the unknown times set so that one worker's iteration, all stages in turn, lasts `iteration_s`.
 
     Input, copy and update times that the trace lacks take the given values; what is then left of the
     iteration is forward time, spread over the layers in proportion to their backward time. Raises UsageError

@@ -1,9 +1,11 @@
 """The project's own trace format: JSON lines, one object a line, times in seconds and sizes in bytes.
 
-First line  {"trace": NAME, "schema": 1, "batch": …, "device": …, "input_s": …, "copy_s": …, "update_s": …,
-"source": …} then        {"layer": NAME, "forward_s": …, "backward_s": …, "input_gradient_s": …, "tensors":
-[[NAME, BYTES, DTYPE], …]} last        {"edges": [[FROM, TO], …]}   only where the graph branches; places
-count layers from 0 A time that is not known is left out or null.
+    {"trace": NAME, "schema": 1, "batch": …, "device": …, "input_s": …, "copy_s": …, "update_s": …, "source": …}
+    {"layer": NAME, "forward_s": …, "backward_s": …, "input_gradient_s": …, "tensors": [[NAME, BYTES, DTYPE], …]}
+    {"edges": [[FROM, TO], …]}
+
+First the trace, then its layers in forward order, last the edges where the graph branches: places of layers from 0.
+A time that is not known is left out or null; only backward_s has to be there.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ def read(path: str | Path) -> Trace:
                 raise UsageError("neither a trace, a layer nor edges")
         except json.JSONDecodeError as error:
             raise lines.fail(f"not JSON: {error.msg}") from None
-        except (UsageError, KeyError, TypeError, ValueError) as error:
+        except KeyError as error:
+            raise lines.fail(f"no {error}") from None
+        except (UsageError, TypeError, ValueError) as error:
             raise lines.fail(str(error)) from None
     if not head or not layers:
         raise lines.fail("no trace line" if not head else "no layers")
@@ -103,7 +107,7 @@ def _time(record: dict[str, Any], key: str) -> float | None:
 
 def _layer(record: dict[str, Any]) -> Layer:
     name = str(record["layer"])
-    backward_s = check_time(record.get("backward_s", 0.0), "backward_s")
+    backward_s = check_time(record["backward_s"], "backward_s")
     input_gradient_s = _time(record, "input_gradient_s")
     if input_gradient_s is not None and input_gradient_s > backward_s:
         raise UsageError("input_gradient_s is more than backward_s, of which it is a part")

@@ -91,8 +91,7 @@ class Trace:
 
 
 def check_time(value: float, what: str) -> float:
-    """`value` as a float, if it can be a duration. Raises UsageError for a bool, a negative, an inf or a
-    NaN."""
+    """`value` as a float, if it can be a duration. Raises UsageError for a bool, a negative, an inf or a NaN."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageError(f"{what} is {value!r}, not a number")
     if not math.isfinite(value) or value < 0:

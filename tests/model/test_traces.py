@@ -153,6 +153,7 @@ BAD = {
         r":2: backward_s is True, not a number",
     ),
     "native-schema.jsonl": ('{"trace": "n", "schema": 7}\n', r":1: schema 7"),
+    "native-backward.jsonl": ('{"trace": "n", "schema": 1}\n{"layer": "a"}\n', r":2: no 'backward_s'"),
     "native-json.jsonl": ('{"trace": "n", "schema": 1}\n{"layer": \n', r":2: not JSON"),
     "native-edge.jsonl": (
         '{"trace": "n", "schema": 1}\n{"layer": "a", "backward_s": 1}\n{"edges": [[0, 3]]}\n',
