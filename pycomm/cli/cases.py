@@ -26,9 +26,11 @@ def write_cases(
     out: Path | None,
     force: bool,
     format_: str,
-    table: Callable[[list[CaseRecord]], Table],
+    table: Callable[[list[CaseRecord], int], Table],
 ) -> int:
-    """Write each case as it comes, then the table and each reason once. Returns the exit status.
+    """Write each case as it comes, then the table, in so many characters, and each reason once.
+
+    Returns the exit status.
 
     Raises UsageError where a launcher has started several of this process: they would disturb each other.
     """
@@ -53,7 +55,8 @@ def write_cases(
     command: Any = click.get_current_context().find_root().obj
     status = record_run(output, describe_run(alone, ("pycomm", *command)), measure)
     if format_ not in FORMATS:
-        plain_console(Console(highlight=False), force=launched is not None).print(table(written))
+        console = plain_console(Console(highlight=False), force=launched is not None)
+        console.print(table(written, console.width))
     for reason in dict.fromkeys(case.reason for case in written if case.reason):
         print(f"pycomm: {reason}", file=sys.stderr)
     return status

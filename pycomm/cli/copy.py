@@ -49,5 +49,5 @@ _COLUMNS: Final = [
 ]
 
 
-def _table(cases: list[CaseRecord]) -> Table:
-    return build_rows(_COLUMNS, cases, None, header=True)
+def _table(cases: list[CaseRecord], width: int) -> Table:
+    return build_rows(_COLUMNS, cases, None, header=True, width=width)

@@ -41,7 +41,7 @@ def packing(
     return write_cases(cases, out=out, force=force, format_=format_, table=_table)
 
 
-def _table(cases: list[CaseRecord]) -> Table:
+def _table(cases: list[CaseRecord], width: int) -> Table:
     copies_Bps = {case.options: case.algbw_Bps for case in cases if case.algorithm == "copy"}
 
     def share(case: CaseRecord, best_s: float | None) -> str:
@@ -58,4 +58,4 @@ def _table(cases: list[CaseRecord]) -> Table:
         Column("of a copy", "", 9, share),
         WRONG,
     ]
-    return build_rows(columns, cases, None, header=True)
+    return build_rows(columns, cases, None, header=True, width=width)

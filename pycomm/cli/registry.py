@@ -17,6 +17,7 @@ from pycomm.schedules import schedule
 from pycomm.units import parse_size
 
 PLAIN_WIDTH = 170  # characters, where the output is no terminal
+NARROW = 130  # below, six columns have no room
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,25 @@ def command(ranks: int, size: str, collective: str, form: str) -> None:
         for row, cost in rows:
             click.echo(json.dumps({**asdict(row), **asdict(cost), "ranks": ranks, "bytes": bytes}))
         return
-    table = Table(
-        title=f"{COLLECTIVES[collective].title}, {ranks} ranks, {bytes:,} bytes; busiest rank", title_justify="left"
-    )
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    console.print(f"{COLLECTIVES[collective].title}, {ranks} ranks, {bytes:,} bytes; busiest rank", style="italic")
+    console.print(_table(rows, narrow=console.width < NARROW))
+
+
+def _table(rows: list[tuple[Row, Cost]], *, narrow: bool) -> Table:
+    """On a narrow terminal options and source stand below what the algorithm does."""
+    table = Table(box=None, pad_edge=False) if narrow else Table()
     table.add_column("algorithm", no_wrap=True)
     for name in ("steps", "rounds", "wire bytes"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("options", no_wrap=True)
-    table.add_column("what it does")
-    table.add_column("source")
+    for name in ("what it does",) if narrow else ("options", "what it does", "source"):
+        table.add_column(name, no_wrap=name == "options", overflow="fold")
     for row, cost in rows:
         options = ",".join(option.name + ("" if option.default is None else "=…") for option in row.options)
         figures = [cost.steps, cost.rounds, cost.wire_bytes_busiest_rank]
         shown = ["—" if figure is None else f"{figure:,}" for figure in figures]
-        table.add_row(row.display, *shown, options, cost.reason or row.summary, row.source)
-    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
+        texts = [options, cost.reason or row.summary, row.source]
+        table.add_row(
+            row.display, *shown, *(["\n".join(filter(None, [texts[1], texts[0], texts[2]]))] if narrow else texts)
+        )
+    return table

@@ -19,10 +19,13 @@ from pycomm.communicator import Communicator
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
 from pycomm.machine import machine_kind
-from pycomm.measure.columns import format_us
+from pycomm.measure.columns import GAP, SIZE, format_us, groups_that_fit
 from pycomm.measure.table import plain_console
 from pycomm.measure.tune import Search, tune
 from pycomm.units import format_bytes, parse_sizes
+
+_CELL = len("1234567*")
+_SIZE = SIZE.width + GAP
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,8 @@ def _tune(comm: Communicator, options: Options) -> None:
         tuning.save(machine, [tuned], options.path)
         if not options.quiet:
             console.print(Text(_title(tuned.case), style="bold"))
-            console.print(_table(tuned))
+            for names in groups_that_fit(list(next(iter(tuned.measured_s.values()))), _CELL, console.width - _SIZE):
+                console.print(_table(tuned, names))
             console.print(f"kept in {options.path}", soft_wrap=True)
             console.print()
 
@@ -125,10 +129,9 @@ def _title(case: tuning.Case) -> str:
     return f"{COLLECTIVES[case.collective].title}, {world}; microseconds, * for auto"
 
 
-def _table(tuned: tuning.Tuned) -> Table:
+def _table(tuned: tuning.Tuned, names: list[str]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("size", justify="right", no_wrap=True)
-    names = list(next(iter(tuned.measured_s.values())))
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for size, seconds in tuned.measured_s.items():

@@ -100,9 +100,46 @@ BEHIND: Final = Column("× best", "", 6, _behind)
 WRONG: Final = Column("wrong", "elem.", 5, _wrong)
 
 
-def choose_columns(*, types: int, places: int, names: list[str], contest: bool) -> list[Column]:
-    """The columns that say something: type and place where they vary, × best where groups are compared."""
+GAP: Final = 2  # characters between columns
+
+# What a narrow terminal does without, the first first.
+_DISPENSABLE: Final = ("p99", "algbw", "wire", "× best", "±")
+
+
+def choose_columns(
+    *, types: int, places: int, names: list[str], contest: bool, width: int
+) -> tuple[list[Column], list[str]]:
+    """The columns that say something and fit: type and place where they vary, × best where groups are compared.
+
+    And the headings of those that `width` characters have no room for.
+    """
     widest = max([NAME.width, *map(len, names)])
     name = Column(NAME.heading, NAME.unit, widest, NAME.text, right=False)
     varying = [TYPE] * (types > 1) + [PLACE] * (places > 1)
-    return [SIZE, *varying, name, *TIMES, *[BEHIND] * contest, WRONG]
+    columns = [SIZE, *varying, name, *TIMES, *[BEHIND] * contest, WRONG]
+    left_out = []
+    for heading in _DISPENSABLE:
+        if table_width(columns) < width:
+            break
+        left_out += [column.heading for column in columns if column.heading == heading]
+        columns = [column for column in columns if column.heading != heading]
+    return columns, left_out
+
+
+def table_width(columns: list[Column]) -> int:
+    """Characters, the gap after the last column too."""
+    return sum(column.width + GAP for column in columns)
+
+
+def groups_that_fit(names: list[str], cell: int, width: int) -> list[list[str]]:
+    """The names in groups, each of which has room in `width` characters with cells of at least `cell`."""
+    groups: list[list[str]] = [[]]
+    used = 0
+    for name in names:
+        needed = max(cell, len(name)) + GAP
+        if groups[-1] and used + needed > width:
+            groups.append([])
+            used = 0
+        groups[-1].append(name)
+        used += needed
+    return groups

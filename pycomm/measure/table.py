@@ -4,6 +4,8 @@ On a terminal a group of rows is printed when it is complete, with the best mark
 being measured now. Elsewhere every row is printed as it finishes.
 """
 
+import itertools
+
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import Progress
@@ -12,12 +14,16 @@ from rich.text import Text
 
 from pycomm.measure.columns import (
     BEST,
+    GAP,
     MISSING,
+    SIZE,
     Column,
     best_median_s,
     choose_columns,
     contender_name,
     format_us,
+    groups_that_fit,
+    table_width,
 )
 from pycomm.measure.progress import describe_row, make_progress
 from pycomm.measure.record import CaseRecord, EndRecord, RunRecord
@@ -25,6 +31,7 @@ from pycomm.measure.row import Row
 from pycomm.units import format_bytes
 
 _PLAIN_WIDTH = 400  # of a file or a pipe: a note has room, however long
+_CELL = len("1234567 ") + len(BEST)  # of a comparison
 
 
 class TableSink:
@@ -45,8 +52,12 @@ class TableSink:
         self._terminal = console.is_terminal
         self._title = title
         self._contenders = contenders
-        self._columns = choose_columns(
-            types=types, places=places, names=contenders, contest=self._terminal and len(contenders) > 1
+        self._columns, self._left_out = choose_columns(
+            types=types,
+            places=places,
+            names=contenders,
+            contest=self._terminal and len(contenders) > 1,
+            width=console.width,
         )
         self._group: list[CaseRecord] = []
         self._all: list[CaseRecord] = []
@@ -58,6 +69,8 @@ class TableSink:
     def begin(self, run: RunRecord) -> None:
         """Print the title."""
         self._console.print(Text(self._title, style="bold"))
+        if self._left_out:
+            self._console.print(f"left out, since the terminal is narrow: {', '.join(self._left_out)}", style="dim")
         if self._live is not None:
             self._live.start()
 
@@ -92,7 +105,7 @@ class TableSink:
         if self._terminal and self._group:
             self._print(self._group, best_median_s(self._group))
         if len(self._contenders) > 1 and any(case.time_s for case in self._all):
-            for title, comparison in compare(self._all, self._contenders):
+            for title, comparison in compare(self._all, self._contenders, self._console.width):
                 self._console.print()
                 self._console.print(Text(title, style="bold"))
                 self._console.print(comparison)
@@ -102,13 +115,15 @@ class TableSink:
             return
         parts: list[Table | Progress] = [self._progress]
         if self._group:
-            rows = build_rows(self._columns, self._group, best_median_s(self._group), header=self._header_due)
-            parts.insert(0, rows)
+            parts.insert(0, self._rows(self._group, best_median_s(self._group)))
         self._live.update(Group(*parts), refresh=True)
 
     def _print(self, cases: list[CaseRecord], best_s: float | None) -> None:
-        self._console.print(build_rows(self._columns, cases, best_s, header=self._header_due))
+        self._console.print(self._rows(cases, best_s))
         self._header_due = False
+
+    def _rows(self, cases: list[CaseRecord], best_s: float | None) -> Table:
+        return build_rows(self._columns, cases, best_s, header=self._header_due, width=self._console.width)
 
 
 def plain_console(console: Console, *, force: bool = False) -> Console:
@@ -118,9 +133,14 @@ def plain_console(console: Console, *, force: bool = False) -> Console:
     return Console(file=console.file, width=_PLAIN_WIDTH, highlight=False, force_terminal=False, no_color=True)
 
 
-def build_rows(columns: list[Column], cases: list[CaseRecord], best_s: float | None, *, header: bool) -> Table:
-    """Rows as a table whose columns have the same widths every time, so that pieces fit together."""
-    table = Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold cyan")
+def build_rows(
+    columns: list[Column], cases: list[CaseRecord], best_s: float | None, *, header: bool, width: int
+) -> Table:
+    """Rows as a table whose columns have the same widths every time, so that pieces fit together.
+
+    What the columns leave of `width` characters is for a note, which is cut where it is longer.
+    """
+    table = Table(box=None, show_header=header, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold cyan")
     for column in columns:
         table.add_column(
             f"{column.heading}\n{column.unit}",
@@ -129,7 +149,7 @@ def build_rows(columns: list[Column], cases: list[CaseRecord], best_s: float | N
             no_wrap=True,
             overflow="fold",
         )
-    table.add_column("\n", no_wrap=True)
+    table.add_column("\n", no_wrap=True, max_width=max(1, width - table_width(columns)))
     for case in cases:
         texts = [column.text(case, best_s) for column in columns]
         best = case.time_s is not None and best_s is not None and case.time_s.median <= best_s
@@ -146,32 +166,32 @@ def _style(case: CaseRecord, best: bool) -> str:
     return "bold green" if best else ""
 
 
-def compare(cases: list[CaseRecord], contenders: list[str]) -> list[tuple[str, Table]]:
-    """A title and table for each type and place: sizes down, contenders across, the best of a size marked."""
+def compare(cases: list[CaseRecord], contenders: list[str], width: int) -> list[tuple[str, Table]]:
+    """A title and table for each type and place: sizes down, contenders across, the best of a size marked.
+
+    Several tables where all contenders have no room in `width` characters.
+    """
     tables = []
-    for dtype, in_place in dict.fromkeys((case.dtype, case.in_place) for case in cases):
+    together = groups_that_fit(contenders, _CELL, width - SIZE.width - GAP)
+    places = dict.fromkeys((case.dtype, case.in_place) for case in cases)
+    for (dtype, in_place), names in itertools.product(places, together):
         chosen = [case for case in cases if (case.dtype, case.in_place) == (dtype, in_place)]
-        table = Table(
-            header_style="bold cyan",
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )
+        table = Table(header_style="bold cyan", box=None, pad_edge=False, padding=(0, GAP, 0, 0))
         table.add_column("size", justify="right", no_wrap=True)
-        for name in contenders:
+        for name in names:
             table.add_column(name, justify="right", no_wrap=True)
         for size in dict.fromkeys(case.bytes for case in chosen):
             of_size = {contender_name(case): case for case in chosen if case.bytes == size}
-            table.add_row(format_bytes(size), *_cells(of_size, contenders))
+            table.add_row(format_bytes(size), *_cells(of_size, names))
         title = f"time of one call in µs (median), {dtype}, {place_name(in_place)}; {BEST} best of its size"
         tables.append((title, table))
     return tables
 
 
-def _cells(of_size: dict[str, CaseRecord], contenders: list[str]) -> list[Text]:
+def _cells(of_size: dict[str, CaseRecord], names: list[str]) -> list[Text]:
     best_s = best_median_s(list(of_size.values()))
     cells = []
-    for name in contenders:
+    for name in names:
         case = of_size.get(name)
         if case is None or case.time_s is None:
             text = MISSING if case is None or case.status == "skipped" else case.status

@@ -1,13 +1,16 @@
 """Names and options of algorithms, and the commands `pycomm list` and `pycomm schedule`."""
 
+import io
 import json
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from pycomm import UsageError
 from pycomm.algorithms import parse_algorithm, parse_algorithms, registry
 from pycomm.cli import main
+from pycomm.cli.registry import _table, cost_of
 
 
 def texts(text: str) -> list[str]:
@@ -105,6 +108,20 @@ def test_list_is_a_table_with_a_source_for_each_row(capsys):
     assert "mesh (p2p)" in out
     assert "1,835,008" in out  # the ring's: 2 · 7/8 of 1 MiB
     assert "OSDI 2014" in out
+
+
+def test_list_says_everything_on_a_narrow_terminal_too():
+    rows = [(row, cost_of(row, 8, 1 << 20, "allreduce")) for row in registry()]
+    file = io.StringIO()
+    Console(file=file, width=80).print(_table(rows, narrow=True))
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    begin = lines[0].index("what it does")
+    shown = "".join("".join(line[begin:] for line in lines).split())
+    for row, _ in rows:
+        assert "".join(row.summary.split()) in shown
+        assert "".join(row.source.split()) in shown
+    assert "servers=…,dedicated" in shown
 
 
 def test_list_says_why_an_algorithm_does_not_apply(capsys):

@@ -38,13 +38,13 @@ GROUPS = [
 ]
 
 
-def shown(terminal, groups=GROUPS, progress=True):
+def shown(terminal, groups=GROUPS, progress=True, width=120, names=("ring", "mesh", "mpi")):
     file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=120, color_system=None, legacy_windows=False)
+    console = Console(file=file, force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
     sink = TableSink(
         plain_console(console),
         title="all-reduce sum",
-        contenders=["ring", "mesh", "mpi"],
+        contenders=list(names),
         rows=6,
         types=1,
         places=1,
@@ -93,6 +93,29 @@ def test_on_a_terminal_the_best_is_marked_in_the_rows():
     assert [row[-2] for row in rows if row[2] == "mesh" and "★" not in row] == ["2.50"]
 
 
+def test_a_narrow_terminal_has_fewer_columns_and_whole_figures():
+    text = shown(terminal=True, progress=False, width=66)
+    lines = words(text)
+    assert text.splitlines()[1] == "left out, since the terminal is narrow: p99, algbw, wire"
+    assert lines[2] == ["size", "algorithm", "time", "±", "busbw", "×", "best", "wrong"]
+    assert ["4", "KiB", "ring", "4.00", "0.0", "1.02", "2.00", "0"] in lines
+    assert all(len(line) <= 66 for line in text.splitlines())
+    assert any(line[:4] == ["4", "KiB", "mpi", "—"] and line[7] == "—" for line in lines)  # beside a long note too
+    assert "left out" not in shown(terminal=True, progress=False, width=100)
+    assert "left out" not in shown(terminal=False, width=66)  # a pipe is as wide as it has to be
+
+
+def test_a_comparison_of_many_goes_on_below_where_the_terminal_is_narrow():
+    others = [f"ps:servers={servers}" for servers in range(2, 9)]
+    text = shown(terminal=True, progress=False, width=60, names=("ring", "mesh", *others))
+    comparisons = words(text.partition("time of one call")[2])
+    assert [line[1:] for line in comparisons if line[:1] == ["size"] and len(line) > 1] == [
+        ["ring", "mesh", *others[:1]],
+        others[1:4],
+        others[4:],
+    ]
+
+
 def test_progress_shows_the_row_being_measured_and_vanishes():
     text = shown(terminal=True)
     assert "ring, 1 MiB of float32" in text
@@ -114,8 +137,8 @@ def test_an_interrupted_group_is_printed_as_far_as_it_came():
 
 def test_columns_that_would_say_the_same_everywhere_are_left_out():
     def headings(**more):
-        arguments = {"types": 1, "places": 1, "names": ["ring"], "contest": False, **more}
-        return [column.heading for column in choose_columns(**arguments)]
+        arguments = {"types": 1, "places": 1, "names": ["ring"], "contest": False, "width": 120, **more}
+        return [column.heading for column in choose_columns(**arguments)[0]]
 
     assert headings() == ["size", "algorithm", "time", "±", "p99", "algbw", "busbw", "wire", "wrong"]
     assert "type" in headings(types=2)
@@ -124,7 +147,7 @@ def test_columns_that_would_say_the_same_everywhere_are_left_out():
 
 
 def test_every_heading_of_a_figure_has_a_unit():
-    columns = choose_columns(types=2, places=2, names=["ring", "mesh"], contest=True)
+    columns, _ = choose_columns(types=2, places=2, names=["ring", "mesh"], contest=True, width=120)
     assert {column.heading for column in columns if not column.unit} == {"size", "type", "place", "algorithm", "× best"}
 
 
