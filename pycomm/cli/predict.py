@@ -132,7 +132,7 @@ def _traces(
         raise UsageError("--traces or --models: exactly one of them is wanted")
     if batch is not None and batch < 1:
         raise UsageError(f"--batch: {batch}; at least 1 is wanted")
-    if iteration_ms is not None and not iteration_ms > 0:
+    if iteration_ms is not None and not 0 < iteration_ms < float("inf"):
         raise UsageError(f"--iteration-ms: {iteration_ms}; a positive time is wanted")
     if compute is not None and (files or iteration_ms is not None):
         raise UsageError(f"--compute: {compute!r} would change nothing beside --traces or --iteration-ms")

@@ -57,7 +57,10 @@ def command(ranks: int, size: str, collective: str, form: str) -> None:
             click.echo(json.dumps({**asdict(row), **asdict(cost), "ranks": ranks, "bytes": bytes}))
         return
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
-    console.print(f"{COLLECTIVES[collective].title}, {ranks} ranks, {bytes:,} bytes; busiest rank", style="italic")
+    console.print(
+        f"{COLLECTIVES[collective].title}, {ranks} rank{'s' * (ranks != 1)}, {bytes:,} bytes; busiest rank",
+        style="italic",
+    )
     console.print(_table(rows, narrow=console.width < NARROW))
 
 

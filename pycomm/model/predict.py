@@ -143,7 +143,7 @@ def _plan_text(trace: Trace, plan: Plan) -> str:
 
 def _advice(setup: Setup, workers: int, cost: Cost, period_s: float, bottleneck: str, saved: float, plan: Plan) -> str:
     """One sentence on what to do, from what each change would bring when simulated."""
-    if workers == 1:
+    if workers == 1 or setup.strategy == "single":
         return _alone(setup, bottleneck, saved)
     if bottleneck == "input" and saved > _WORTH:
         return f"Input sets the pace: a reader twice as fast, or more of them, saves {saved:.0%}."
@@ -159,7 +159,8 @@ def _advice(setup: Setup, workers: int, cost: Cost, period_s: float, bottleneck:
 def _alone(setup: Setup, bottleneck: str, saved: float) -> str:
     if bottleneck in ("input", "copy") and saved > _WORTH:
         return f"One worker waits for its {bottleneck}: twice as fast saves {saved:.0%}."
-    return "One worker exchanges nothing: only faster computing helps."
+    who = "Strategy single" if setup.strategy == "single" else "One worker"
+    return f"{who} exchanges nothing: only faster computing helps."
 
 
 def _exposed_saving(setup: Setup, workers: int, cost: Cost, period_s: float, plan: Plan) -> list[tuple[float, str]]:

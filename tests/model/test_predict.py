@@ -95,6 +95,12 @@ def test_the_bottleneck_is_the_channel_where_the_network_is_slow():
     assert row.advice.startswith("Communication sets the pace")
 
 
+def test_who_exchanges_nothing_is_not_told_that_more_workers_pay():
+    assert (
+        predict(setup(strategy="single"), 8).advice == "Strategy single exchanges nothing: only faster computing helps."
+    )
+
+
 def test_flops_set_the_rate_of_other_models():
     seconds, how = iteration_by_preset(table("vgg16"), 32, "v100")
     resnet, vgg = table("resnet50"), table("vgg16")
@@ -238,6 +244,7 @@ def test_a_plot_s_title_is_what_its_lines_have_in_common(names, title, labels):
         ("--models vgg16 --networks 10gbe --what-if luck=2", "what-if 'luck'"),
         ("--models vgg16 --networks 10gbe --batch 0", "--batch"),
         ("--models vgg16 --networks 10gbe --iteration-ms -3", "--iteration-ms"),
+        ("--models vgg16 --networks 10gbe --iteration-ms inf", "--iteration-ms"),
         ("--models vgg16 --networks 10gbe --compute abacus", "unknown compute preset 'abacus'"),
         ("--models vgg16 --networks 10gbe --inside pcie3", "--inside"),
         ("--models vgg16 --networks 10gbe --workers 0", "--workers"),

@@ -108,6 +108,7 @@ def test_list_is_a_table_with_a_source_for_each_row(capsys):
     assert "mesh (p2p)" in out
     assert "1,835,008" in out  # the ring's: 2 · 7/8 of 1 MiB
     assert "OSDI 2014" in out
+    assert run(capsys, "list", "--ranks", "1")[1].startswith("all-reduce, 1 rank, 1,048,576 bytes")
 
 
 def test_list_says_everything_on_a_narrow_terminal_too():
