@@ -187,8 +187,10 @@ def read_results(path: str | Path) -> Results:
     path = Path(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Error(f"{path}: {error}") from error
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Error(f"{path}: not a results file: {error}") from error
     run: RunRecord | None = None
     end: EndRecord | None = None
     cases: list[CaseRecord] = []

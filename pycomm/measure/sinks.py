@@ -192,7 +192,8 @@ class Notes(Lines):
 
     def end(self, end: EndRecord) -> None:
         for reason, names in self._skipped.items():
-            self._say(f"{_rows(len(names))} skipped: {_some(list(dict.fromkeys(names)))}: {reason}")
+            who = _some(list(dict.fromkeys(names)))
+            self._say(f"{_rows(len(names))} skipped: {who}: {reason.removeprefix(f'{who}: ')}")
         if self._noisy:
             self._say(
                 f"{_rows(self._noisy)} noisy (marked ~): the median is known less well than --target-ci; a larger "

@@ -177,6 +177,13 @@ def test_warnings_are_said_once_and_counted(capsys):
     ]
 
 
+def test_a_reason_that_begins_with_a_name_does_not_repeat_it(capsys):
+    notes = Notes()
+    notes.add(case("tree", 4096, 1.0, **{**SKIPPED, "backend": "native", "reason": "tree: has no allgather"}))
+    notes.end(END)
+    assert capsys.readouterr().err == "warning: 1 row skipped: tree: has no allgather\n"
+
+
 def test_csv_has_every_field():
     assert {name.split(".")[0] for name in csv_names()} == set(CaseRecord.__dataclass_fields__)
     assert {"time_s.ci95_high", "host_time_s.median"} <= set(csv_names())  # no cell holds a dictionary

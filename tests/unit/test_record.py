@@ -89,6 +89,11 @@ def test_what_was_written_is_read_back(tmp_path):
     assert results.complete
 
 
+def test_a_file_that_is_not_there_is_said_once(tmp_path):
+    with pytest.raises(pycomm.Error, match=r"^[^']*none\.jsonl: No such file or directory$"):
+        pycomm.read_results(tmp_path / "none.jsonl")
+
+
 def test_a_case_has_every_named_field_and_no_other():
     case = json.loads(to_line(CASE))
     assert set(case) == {"record", *FIELDS}
