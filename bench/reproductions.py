@@ -181,13 +181,13 @@ def measured_here(file: Path | None) -> list[str]:
             times = found[0]["time_s"] if found else None
             line.append(microseconds(times) if isinstance(times, dict) else "-")
         lines.append(line)
-    ranks = cases[0]["ranks"]
+    ranks, cores = int(str(cases[0]["ranks"])), os.cpu_count() or 1
+    wire = "Ranks outnumber the cores, and memory is the wire" if ranks > cores else "Memory is the wire"
     return [
         "### The same on this machine",
         "",
-        f"All-reduce over shared memory, {ranks} ranks on {os.cpu_count()} cores ({platform.machine()}), median in us"
-        " by bytes: measured here. Ranks outnumber the cores, and memory is the wire: every copy"
-        " costs all of them. ±: how well the median is known (95 %).",
+        f"All-reduce over shared memory, {ranks} ranks on {cores} cores ({platform.machine()}), median in us"
+        f" by bytes: measured here. {wire}: every copy costs all of them. ±: how well the median is known (95 %).",
         "",
         *rows(["algorithm", *(str(size) for size in sizes)], lines),
     ]
