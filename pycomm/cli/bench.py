@@ -12,7 +12,7 @@ from pycomm.algorithms import parse_algorithms
 from pycomm.backends import NAMES as BACKENDS
 from pycomm.buffers import DTYPES
 from pycomm.cli.copy import copy
-from pycomm.cli.options import FORCE, FORMAT, OUT, RANKS, TRANSPORT, choices, ranks_of_job
+from pycomm.cli.options import FORCE, FORMAT, OUT, RANKS, TRANSPORT, choices, command_line, ranks_of_job
 from pycomm.cli.packing import packing
 from pycomm.collectives import COLLECTIVES, Collective
 from pycomm.cuda.collective import SHOTS
@@ -96,8 +96,7 @@ command.add_command(packing)
 def _benchmark(facts: Collective) -> click.Command:
     """The subcommand of a collective: the common options, with --op and --root where it has them."""
 
-    @click.pass_context
-    def run_benchmark(ctx: click.Context, /, **given: Any) -> int:
+    def run_benchmark(**given: Any) -> int:
         if given["graph"] and given["device"] != "cuda":
             raise UsageError("--graph: CUDA graphs need --device cuda")
         plan = Plan(
@@ -120,10 +119,9 @@ def _benchmark(facts: Collective) -> click.Command:
                 graph=given["graph"],
             ),
         )
-        arguments = ctx.find_root().obj or ()
         options = Options(
             plan=plan,
-            command=("pycomm", *arguments),
+            command=command_line(),
             out=given["out"],
             force=given["force"],
             format=given["format_"],

@@ -5,12 +5,11 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-import click
 from rich.console import Console
 from rich.table import Table
 
+from pycomm.cli.options import command_line
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
 from pycomm.measure.record import CaseRecord, Member, RecordFile, WorldRecord
@@ -52,8 +51,7 @@ def write_cases(
             output.add(case)
 
     alone = WorldRecord("single", "", (Member(0, socket.gethostname(), os.getpid()),))
-    command: Any = click.get_current_context().find_root().obj
-    status = record_run(output, describe_run(alone, ("pycomm", *command)), measure)
+    status = record_run(output, describe_run(alone, command_line()), measure)
     if format_ not in FORMATS:
         console = plain_console(Console(highlight=False), force=launched is not None)
         console.print(table(written, console.width))

@@ -5,10 +5,10 @@ from typing import Final
 
 import click
 
+from pycomm.cli.listing import FORMATS
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 from pycomm.launched import launched_ranks
-from pycomm.measure.sinks import FORMATS
 
 DEFAULT_RANKS: Final = 2
 
@@ -28,8 +28,13 @@ TRANSPORT: Final = click.option("--transport", type=click.Choice(["shm", "thread
 # Where a benchmark's rows go.
 OUT: Final = click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write records to this file.")
 FORCE: Final = click.option("--force", is_flag=True, help="Write over an existing file.")
-FORMAT: Final = click.option("--format", "format_", type=click.Choice(["table", *FORMATS]), default="table",
+FORMAT: Final = click.option("--format", "format_", type=click.Choice(FORMATS), default="table",
                              show_default=True, help="Of what is printed.")  # fmt: skip
+
+
+def command_line() -> tuple[str, ...]:
+    """What was typed, for the run record."""
+    return ("pycomm", *(click.get_current_context().find_root().obj or ()))
 
 
 def choices(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

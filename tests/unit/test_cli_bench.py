@@ -8,9 +8,11 @@ import threading
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import pycomm
 from pycomm.cli import main
+from pycomm.cli import pycomm as command_group
 from pycomm.measure.verify import allocate_ordinary
 
 QUICK = ("--ranks", "2", "--sizes", "64", "--algorithms", "mesh", "--iterations", "2")
@@ -209,6 +211,14 @@ def test_packing_shows_its_rates_beside_the_copy(capfd):
         [step, "float32", "float16", "20", "MiB"] for step in ("pack", "unpack", "copy")
     ]
     assert (copy[-2:], pack[-1], unpack[-1]) == (["100%", "—"], "0", "0")
+
+
+def test_the_group_of_commands_runs_without_main_too():
+    printed = CliRunner().invoke(
+        command_group, ["bench", "copy", "--kinds", "h2d", "--sizes", "4K", "--format", "json"]
+    )
+    assert printed.exit_code == 0
+    assert json.loads(printed.stdout.splitlines()[0])["command"] == ["pycomm"]
 
 
 def test_what_each_benchmark_does_is_said_in_full(capfd):

@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from pycomm.backends import Contender
+from pycomm.cli import listing
 from pycomm.measure.columns import choose_columns, format_us
 from pycomm.measure.record import CaseRecord, EndRecord
 from pycomm.measure.row import Row
-from pycomm.measure.sinks import Notes, csv_names
+from pycomm.measure.sinks import FORMATS, Notes, csv_names
 from pycomm.measure.statistics import Summary
 from pycomm.measure.table import TableSink, plain_console
 
@@ -187,3 +188,7 @@ def test_a_reason_that_begins_with_a_name_does_not_repeat_it(capsys):
 def test_csv_has_every_field():
     assert {name.split(".")[0] for name in csv_names()} == set(CaseRecord.__dataclass_fields__)
     assert {"time_s.ci95_high", "host_time_s.median"} <= set(csv_names())  # no cell holds a dictionary
+
+
+def test_every_format_on_offer_is_written_by_an_output():
+    assert set(listing.FORMATS) == {"table", *FORMATS}
