@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pycomm.checks import check_bytes, check_time
 from pycomm.errors import UsageError
-from pycomm.trace.trace import Trace, check_bytes, check_time
+from pycomm.trace.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,8 @@ class Gradient:
     layer: int = 0
 
     def __post_init__(self) -> None:
-        check_bytes(self.bytes, f"bytes of {self.name}")
-        check_time(self.ready_s, f"ready_s of {self.name}")
+        object.__setattr__(self, "bytes", check_bytes(self.bytes, f"bytes of {self.name}"))
+        object.__setattr__(self, "ready_s", check_time(self.ready_s, f"ready_s of {self.name}"))
 
 
 def gradients_of(trace: Trace) -> tuple[Gradient, ...]:

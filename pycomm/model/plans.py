@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pycomm.checks import check_bytes, check_time
 from pycomm.errors import UsageError
 from pycomm.model.gradients import Gradient, check_order
-from pycomm.trace.trace import check_bytes, check_time
 
 Plan = tuple[tuple[int, ...], ...]
 Cost = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # bytes of a message -> seconds, element by element
@@ -114,6 +114,7 @@ def mg_wfbp_greedy(gradients: Sequence[Gradient], cost: Cost, start_up_s: float)
     `cost(bytes)` is the time of one message, `start_up_s` the part of it that does not grow with the size.
     Source: MG-WFBP, arXiv 1811.11141, algorithm 1.
     """
+    start_up = check_time(start_up_s, "start_up_s")
     check_order(gradients)
     if not gradients:
         return ()
@@ -123,7 +124,7 @@ def mg_wfbp_greedy(gradients: Sequence[Gradient], cost: Cost, start_up_s: float)
     for index in range(1, len(gradients)):
         last, following = gradients[bucket[-1]], gradients[index]
         starts_s = max(channel_free_s, last.ready_s)
-        if following.dtype == last.dtype and following.ready_s - starts_s < start_up_s:
+        if following.dtype == last.dtype and following.ready_s - starts_s < start_up:
             bucket.append(index)
         else:
             size = sum(gradients[place].bytes for place in bucket)

@@ -57,7 +57,7 @@ def read(path: str | Path, format: str | None = None) -> Trace:
         module = FORMATS[format]
     else:
         try:
-            with Path(path).open(encoding="utf-8", errors="replace") as file:
+            with Path(path).open(encoding="utf-8-sig", errors="replace") as file:
                 head = file.read(_HEAD_CHARACTERS)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error

@@ -18,8 +18,7 @@ _SECONDS_PER_CYCLE = 1e-9  # ASTRA-sim's clock: 1 GHz (its default, one cycle a 
 
 
 def looks_like(path: Path, head: str) -> bool:
-    lines = head.split("\n")
-    return len(lines) > 2 and lines[0].strip() == "DATA" and lines[1].strip().isdigit()
+    return head.split("\n")[0].strip() == "DATA"
 
 
 def read(path: str | Path) -> Trace:
@@ -63,8 +62,6 @@ def read(path: str | Path) -> Trace:
     return Trace(
         name=Path(path).stem,
         layers=tuple(layers),
-        input_s=0.0,
-        copy_s=0.0,
         update_s=update_s,
         source=f"ASTRA-sim workload {Path(path).name}",
     )

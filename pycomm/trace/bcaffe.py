@@ -39,6 +39,7 @@ def read_rows(path: str | Path) -> tuple[TensorRow, ...]:
     """The last block's rows, in forward order. Raises UsageError with file, line and reason."""
     lines = Lines(path)
     rows: list[TensorRow] = []
+    before = 0  # rows of the block before
     for line in lines:
         if not line.strip():
             continue
@@ -50,6 +51,7 @@ def read_rows(path: str | Path) -> tuple[TensorRow, ...]:
             raise lines.fail(f"{len(fields)} values in the bracket, 4 or 5 wanted")
         param = lines.whole(fields[0], "param_id")
         if param == 0:
+            before = len(rows)
             rows.clear()
         if param != len(rows):
             raise lines.fail(f"param_id {param} where {len(rows)} should follow")
@@ -64,6 +66,8 @@ def read_rows(path: str | Path) -> tuple[TensorRow, ...]:
         )
     if not rows:
         raise lines.fail("no rows")
+    if len(rows) < before:
+        raise lines.fail(f"the last block ends after {len(rows)} rows, the one before has {before}")
     return tuple(rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pycomm.checks import check_positive, check_time
 from pycomm.errors import UsageError
 from pycomm.trace.trace import Trace
 
@@ -23,6 +24,7 @@ def calibrate(
     iteration is forward time, spread over the layers in proportion to their backward time. Raises UsageError
     if nothing is left or if the forward times are known and do not leave anything to calibrate.
     """
+    check_time(iteration_s, "iteration_s")
     known = replace(
         trace,
         input_s=trace.input_s if trace.input_s is not None else input_s,
@@ -49,8 +51,7 @@ def calibrate(
 
 def scale_compute(trace: Trace, factor: float) -> Trace:
     """`trace` with forward, backward and update times multiplied: another batch, or a faster device."""
-    if not factor > 0:
-        raise UsageError(f"factor {factor} must be positive")
+    check_positive(factor, "factor")
     layers = tuple(
         replace(
             layer,

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pycomm.errors import UsageError
 
+_LARGEST = 2**60
+
 
 class Lines:
     """Iterates over the lines without their ends; `number` counts them from 1, and `fail` is about the current one."""
@@ -15,11 +17,13 @@ class Lines:
         self.path = Path(path)
         self.number = 0
         try:
-            self._lines = self.path.read_text(encoding="utf-8").splitlines()
+            text = self.path.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise UsageError(f"{self.path}: cannot be read: {error}") from error
+        # At line feeds alone: a name may hold what else Unicode counts as a line's end.
+        self._lines = text.removesuffix("\n").split("\n") if text else []
 
     def __iter__(self) -> Iterator[str]:
         for self.number, line in enumerate(self._lines, start=1):  # noqa: B020
@@ -28,12 +32,12 @@ class Lines:
 
     def fail(self, reason: str) -> UsageError:
         """The error about the current line, to be raised by the caller."""
-        return UsageError(f"{self.path}:{self.number}: {reason}")
+        return UsageError(f"{self.path}:{max(1, self.number)}: {reason}")
 
     def number_of(self, text: str, what: str) -> float:
         """`text` as a finite number that is not negative."""
         try:
-            value = float(text)
+            value = float(text if text.isascii() and "_" not in text else "no number")
         except ValueError:
             raise self.fail(f"{what} is {text!r}, not a number") from None
         if not 0 <= value < float("inf"):
@@ -45,4 +49,6 @@ class Lines:
         value = self.number_of(text, what)
         if value != int(value):
             raise self.fail(f"{what} is {text!r}, not a whole number")
+        if value >= _LARGEST:
+            raise self.fail(f"{what} is {text!r}, too large")
         return int(value)

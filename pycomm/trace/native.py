@@ -11,19 +11,22 @@ A time that is not known is left out or null; only backward_s has to be there.
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pycomm.errors import UsageError
 from pycomm.files import write_text
 from pycomm.trace.lines import Lines
-from pycomm.trace.trace import Layer, Tensor, Trace, check_bytes, check_time
+from pycomm.trace.trace import Layer, Tensor, Trace
 
 SCHEMA = 1
 
 
 def looks_like(path: Path, head: str) -> bool:
-    return head.lstrip().startswith('{"trace"')
+    """Its first line is an object that holds "trace", wherever in it."""
+    return re.match(r'\s*\{.*"trace"\s*:', head) is not None
 
 
 def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
@@ -57,9 +60,9 @@ def write(trace: Trace, path: str | Path, *, force: bool = False) -> None:
 def read(path: str | Path) -> Trace:
     """Read what `write` wrote. Raises UsageError with file, line and reason."""
     lines = Lines(path)
-    head: dict[str, Any] = {}
+    head: Trace | None = None
     layers: list[Layer] = []
-    edges: tuple[tuple[int, int], ...] = ()
+    edges: tuple[tuple[int, int], ...] | None = None
     for line in lines:
         if not line.strip():
             continue
@@ -68,64 +71,70 @@ def read(path: str | Path) -> Trace:
             if not isinstance(record, dict):
                 raise UsageError("not a JSON object")
             if "trace" in record:
-                if record.get("schema") != SCHEMA:
-                    raise UsageError(f"schema {record.get('schema')!r}, this version reads {SCHEMA}")
-                head = record
+                if head is not None:
+                    raise UsageError("a second trace line")
+                head = _head(record)
             elif "layer" in record:
                 layers.append(_layer(record))
             elif "edges" in record:
-                edges = _edges(record["edges"], len(layers))
+                if edges is not None:
+                    raise UsageError("a second line of edges")
+                edges = _edges(record["edges"])
+                Trace(
+                    name="", layers=tuple(layers), edges=edges
+                )  # refuses what points nowhere, while the line is known
             else:
                 raise UsageError("neither a trace, a layer nor edges")
         except json.JSONDecodeError as error:
             raise lines.fail(f"not JSON: {error.msg}") from None
-        except KeyError as error:
-            raise lines.fail(f"no {error}") from None
-        except (UsageError, TypeError, ValueError) as error:
+        except RecursionError:
+            raise lines.fail("not a trace: nested too deeply") from None
+        except ValueError as error:  # UsageError is one, and so is a number of too many digits
             raise lines.fail(str(error)) from None
-    if not head or not layers:
-        raise lines.fail("no trace line" if not head else "no layers")
-    try:
-        return Trace(
-            name=str(head["trace"]),
-            layers=tuple(layers),
-            edges=edges,
-            input_s=_time(head, "input_s"),
-            copy_s=_time(head, "copy_s"),
-            update_s=_time(head, "update_s"),
-            batch=None if head.get("batch") is None else check_bytes(head["batch"], "batch"),
-            device=head.get("device"),
-            source=str(head.get("source", "")),
-        )
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+    if head is None or not layers:
+        raise lines.fail("no trace line" if head is None else "no layers")
+    return replace(head, layers=tuple(layers), edges=edges or ())
 
 
-def _time(record: dict[str, Any], key: str) -> float | None:
-    return None if record.get(key) is None else check_time(record[key], key)
-
-
-def _layer(record: dict[str, Any]) -> Layer:
-    name = str(record["layer"])
-    backward_s = check_time(record["backward_s"], "backward_s")
-    input_gradient_s = _time(record, "input_gradient_s")
-    if input_gradient_s is not None and input_gradient_s > backward_s:
-        raise UsageError("input_gradient_s is more than backward_s, of which it is a part")
-    return Layer(
-        name=name,
-        forward_s=_time(record, "forward_s"),
-        backward_s=backward_s,
-        input_gradient_s=input_gradient_s,
-        tensors=tuple(
-            Tensor(name=str(tensor), bytes=check_bytes(size, f"bytes of {tensor}"), dtype=str(dtype))
-            for tensor, size, dtype in record.get("tensors", ())
-        ),
+def _head(record: dict[str, Any]) -> Trace:
+    """The trace without its layers."""
+    schema = record.get("schema")
+    if schema is True or schema != SCHEMA:
+        raise UsageError(f"schema {schema!r}, this version reads {SCHEMA}")
+    return Trace(
+        name=_text(record, "trace"),
+        layers=(),
+        input_s=record.get("input_s"),
+        copy_s=record.get("copy_s"),
+        update_s=record.get("update_s"),
+        batch=record.get("batch"),
+        device=None if record.get("device") is None else _text(record, "device"),
+        source=_text(record, "source") if record.get("source") is not None else "",
     )
 
 
-def _edges(pairs: list[list[int]], layers: int) -> tuple[tuple[int, int], ...]:
-    edges = tuple((source, target) for source, target in pairs)
-    for source, target in edges:
-        if not (0 <= source < target < layers):
-            raise UsageError(f"edge [{source}, {target}] must point forward among {layers} layers")
-    return edges
+def _layer(record: dict[str, Any]) -> Layer:
+    if record.get("backward_s") is None:
+        raise UsageError("no 'backward_s'")
+    tensors = record.get("tensors", [])
+    if not isinstance(tensors, list) or not all(isinstance(row, list) and len(row) == 3 for row in tensors):
+        raise UsageError("tensors must be a list of [NAME, BYTES, DTYPE]")
+    return Layer(
+        name=_text(record, "layer"),
+        forward_s=record.get("forward_s"),
+        backward_s=record["backward_s"],
+        input_gradient_s=record.get("input_gradient_s"),
+        tensors=tuple(Tensor(name=str(name), bytes=size, dtype=str(dtype)) for name, size, dtype in tensors),
+    )
+
+
+def _text(record: dict[str, Any], key: str) -> str:
+    if not isinstance(record[key], str):
+        raise UsageError(f"{key} is {record[key]!r}, not a text")
+    return str(record[key])
+
+
+def _edges(pairs: Any) -> tuple[tuple[int, int], ...]:
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise UsageError("edges must be a list of [FROM, TO]")
+    return tuple((source, target) for source, target in pairs)

@@ -16,7 +16,7 @@ def read_latencies(path: str | Path) -> tuple[tuple[int, float], ...]:
     lines = Lines(path)
     rows: list[tuple[int, float]] = []
     for line in lines:
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         fields = line.split(",")[-1].split()
         if len(fields) != 2:

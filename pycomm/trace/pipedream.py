@@ -70,9 +70,7 @@ def read(path: str | Path) -> Trace:
         name=Path(path).name.split(".")[0],
         layers=layers,
         edges=indexed,
-        input_s=sum(nodes[names[index]].forward_s for index in inputs),
-        copy_s=0.0,
-        update_s=0.0,
+        input_s=sum(nodes[names[index]].forward_s for index in inputs) if inputs else None,
         source=f"PipeDream profile {Path(path).name}",
     )
 

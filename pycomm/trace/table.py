@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pycomm.errors import UsageError
 from pycomm.trace.lines import Lines
 from pycomm.trace.trace import Layer, Tensor, Trace
 
@@ -33,7 +34,7 @@ def _rows(path: str | Path) -> list[tuple[str, float, float, float, int]]:
     rows: list[tuple[str, float, float, float, int]] = []
     headed = False
     for line in lines:
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         fields = _split(line)
         if not headed:
@@ -60,6 +61,8 @@ def read(path: str | Path) -> Trace:
     if rows[0][0].lower() in _DATA_LAYERS:
         input_s = rows[0][1]
         rows = rows[1:]
+    if not rows:
+        raise UsageError(f"{path}: no layers beside the input")
     layers = tuple(
         Layer(
             name=name,

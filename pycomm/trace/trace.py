@@ -6,20 +6,24 @@ the reverse order. A time that the source does not give is None, never 0: see `p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pycomm.checks import check_bytes, check_time, check_whole
 from pycomm.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """A learnable tensor and its gradient, which has the same size and type."""
+    """A learnable tensor and its gradient, which has the same size and type. Raises UsageError for a size that is
+    none."""
 
     name: str
     bytes: int
     dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", check_bytes(self.bytes, f"bytes of {self.name}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Layer:
     """One layer (or operator): its computing times in seconds, and the tensors it learns.
 
     `backward_s` is the whole backward time; `input_gradient_s` is the share of it spent on the gradient
-    handed on to the layer before, None where the source does not split it.
+    handed on to the layer before, None where the source does not split it. Raises UsageError for a time that is none.
     """
 
     name: str
@@ -35,6 +39,14 @@ class Layer:
     backward_s: float
     input_gradient_s: float | None = None
     tensors: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("forward_s", "backward_s", "input_gradient_s"):
+            value = getattr(self, name)
+            if value is not None or name == "backward_s":
+                object.__setattr__(self, name, check_time(value, f"{name} of {self.name}"))
+        if self.input_gradient_s is not None and self.input_gradient_s > self.backward_s:
+            raise UsageError(f"input_gradient_s of {self.name} is more than backward_s, of which it is a part")
 
     @property
     def weight_gradient_s(self) -> float | None:
@@ -50,7 +62,8 @@ class Trace:
     """One worker's iteration. `edges` are pairs of layer indices, empty for a chain.
 
     `input_s` reads and decodes a batch, `copy_s` copies it to the device, `update_s` applies the gradients;
-    None where the source does not say. `batch` is samples a worker.
+    None where the source does not say. `batch` is samples a worker. Raises UsageError for a time or batch that is none,
+    and for an edge that does not point forward.
     """
 
     name: str
@@ -62,6 +75,17 @@ class Trace:
     batch: int | None = None
     device: str | None = None
     source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("input_s", "copy_s", "update_s"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_time(getattr(self, name), name))
+        if self.batch is not None:
+            object.__setattr__(self, "batch", check_whole(self.batch, "batch", 1))
+        for edge in self.edges:
+            source, target = (check_whole(place, f"edge {list(edge)}") for place in edge)
+            if not source < target < len(self.layers):
+                raise UsageError(f"edge {list(edge)} must point forward among {len(self.layers)} layers")
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -88,21 +112,3 @@ class Trace:
     def compute_s(self) -> float:
         """Forward, backward and update; unknown ones count 0."""
         return self.forward_s + self.backward_s + (self.update_s or 0.0)
-
-
-def check_time(value: float, what: str) -> float:
-    """`value` as a float, if it can be a duration. Raises UsageError for a bool, a negative, an inf or a NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{what} is {value!r}, not a number")
-    if not math.isfinite(value) or value < 0:
-        raise UsageError(f"{what} is {value!r}; a time is finite and not negative")
-    return float(value)
-
-
-def check_bytes(value: float, what: str) -> int:
-    """`value` as a whole number of bytes. Raises UsageError for a bool, a fraction or a negative."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{what} is {value!r}, not a number")
-    if not math.isfinite(value) or value < 0 or value != int(value):
-        raise UsageError(f"{what} is {value!r}; a size is a whole number of bytes, not negative")
-    return int(value)

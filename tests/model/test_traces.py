@@ -3,6 +3,7 @@ reason."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pycomm.errors import UsageError
@@ -150,7 +151,7 @@ BAD = {
     ),
     "native-true.jsonl": (
         '{"trace": "n", "schema": 1}\n{"layer": "a", "backward_s": true}\n',
-        r":2: backward_s is True, not a number",
+        r":2: backward_s of a is True, not a number",
     ),
     "native-schema.jsonl": ('{"trace": "n", "schema": 7}\n', r":1: schema 7"),
     "native-backward.jsonl": ('{"trace": "n", "schema": 1}\n{"layer": "a"}\n', r":2: no 'backward_s'"),
@@ -159,7 +160,39 @@ BAD = {
         '{"trace": "n", "schema": 1}\n{"layer": "a", "backward_s": 1}\n{"edges": [[0, 3]]}\n',
         r":3: edge \[0, 3\]",
     ),
+    "native-long.jsonl": (
+        '{"trace": "n", "schema": 1}\n{"layer": "a", "backward_s": 1' + 400 * "0" + "}\n",
+        r":2: backward_s of a is 10+; a time is finite",
+    ),
+    "native-deep.jsonl": (
+        '{"trace": "n", "schema": 1}\n' + 100_000 * "[" + "\n",
+        r":2: not a trace: nested too deeply",
+    ),
+    "native-tensor.jsonl": (
+        '{"trace": "n", "schema": 1}\n{"layer": "a", "backward_s": 1, "tensors": [["w", 4]]}\n',
+        r":2: tensors must be a list of \[NAME, BYTES, DTYPE\]",
+    ),
+    "native-edge-true.jsonl": (
+        '{"trace": "n", "schema": 1}\n' + 2 * '{"layer": "a", "backward_s": 1}\n' + '{"edges": [[false, true]]}\n',
+        r":4: edge \[False, True\] is False, not a whole number",
+    ),
+    "native-batch.jsonl": ('{"trace": "n", "schema": 1, "batch": 0}\n', r":1: batch is 0; it must be 1 to"),
+    "native-twice.jsonl": (2 * '{"trace": "n", "schema": 1}\n', r":2: a second trace line"),
+    # U+2028 ends a line for Unicode, not in this format: the next is still line 3
+    "native-line.jsonl": (
+        '{"trace": "n", "schema": 1}\n{"layer": "a\u2028b", "backward_s": 1}\n{"layer": "c", "backward_s": -1}\n',
+        r":3: backward_s of c is -1",
+    ),
+    "bcaffe-cut.log": (
+        "x distributed.cpp:112] [0, 10, 1, 1]\nx] [1, 5, 1, 1]\nx] [0, 10, 1, 1]\n",
+        r":3: the last block ends after 1 rows, the one before has 2",
+    ),
+    "bcaffe-digits.log": ("x distributed.cpp:112] [0, 1_0, 1, 1]\n", r":1: size is '1_0', not a number"),
+    "bcaffe-size.log": ("x distributed.cpp:112] [0, 1e300, 1, 1]\n", r":1: size is '1e300', too large"),
+    "astra-word.txt": ("DATA\nmany\nc -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 4 1\n", r":2: layer count is 'many'"),
+    "table-input.txt": ("Id Name Forward Backward Comm Size\n0 data 1 0 0 0\n", r"no layers beside the input"),
     "unknown.txt": ("hello\n", r":1: no known trace format"),
+    "empty.txt": ("", r":1: no known trace format"),
 }
 
 
@@ -169,6 +202,45 @@ def test_bad_input_gets_file_line_and_reason(tmp_path, name):
     with pytest.raises(UsageError, match=message) as raised:
         read(put(tmp_path / name, text))
     assert name in str(raised.value)
+
+
+def test_keys_stand_in_any_order_and_a_byte_order_mark_is_no_content(tmp_path):
+    path = put(tmp_path / "x.jsonl", '\ufeff{"schema": 1, "trace": "n"}\n{"backward_s": 2, "layer": "a"}\n')
+    assert read(path) == Trace(name="n", layers=(Layer(name="a", forward_s=None, backward_s=2.0),))
+
+
+def test_what_a_format_does_not_say_is_unknown(traces):
+    graph, table_of_cycles = (
+        read(traces / "pipedream/vgg16.graph.txt"),
+        read(traces / "astra-sim/Resnet50_DataParallel.txt"),
+    )
+    assert (graph.copy_s, graph.update_s) == (None, None)
+    assert (table_of_cycles.input_s, table_of_cycles.copy_s) == (None, None)
+    assert table_of_cycles.update_s > 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Tensor(name="w", bytes=True), "bytes of w is True, not a number"),
+        (lambda: Tensor(name="w", bytes=2**63), "below 2"),
+        (lambda: Layer(name="a", forward_s=float("nan"), backward_s=0.0), "forward_s of a is nan"),
+        (lambda: Layer(name="a", forward_s=0.0, backward_s=1.0, input_gradient_s=2.0), "more than backward_s"),
+        (lambda: Trace(name="n", layers=(), batch=True), "batch is True, not a whole number"),
+        (lambda: Trace(name="n", layers=(), input_s=-1.0), "input_s is -1.0"),
+        (lambda: Trace(name="n", layers=(), edges=((0, 1),)), r"edge \[0, 1\] must point forward among 0 layers"),
+    ],
+)
+def test_a_trace_made_by_hand_is_checked_too(make, message):
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    layer = Layer(name="a", forward_s=None, backward_s=np.float32(0.5), tensors=(Tensor(name="w", bytes=np.int64(8)),))
+    write(Trace(name="n", layers=(layer,), batch=np.int32(2)), tmp_path / "n.jsonl")
+    assert (tmp_path / "n.jsonl").read_text().splitlines()[1].endswith('"tensors": [["w", 8, "float32"]]}')
+    assert read(tmp_path / "n.jsonl").layers == (layer,)
 
 
 def test_an_unknown_format_or_file_is_refused(tmp_path):
