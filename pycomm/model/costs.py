@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pycomm.checks import check_time, check_whole
 from pycomm.errors import UsageError
 
 Times = NDArray[np.float64]
@@ -81,6 +82,9 @@ class Measured:
             after[0] <= before[0] for before, after in zip(self.points, self.points[1:], strict=False)
         ):
             raise UsageError("a measured table needs two sizes or more, growing")
+        for size, time_s in self.points:
+            check_time(size, "a size of a measured table")
+            check_time(time_s, f"the time of {size} bytes")
 
     def __call__(self, sizes: ArrayLike, /) -> Times:
         size = np.asarray(sizes, float)
@@ -125,6 +129,7 @@ class LogGP:
 
     def train(self, messages: int, size: float) -> float:
         """Seconds from the first of `messages` sends of `size` bytes to the end of the last receive."""
+        check_whole(messages, "messages", 1)
         body = max(size - 1, 0) * self.gap_per_byte_s
         between = max(self.gap_s, self.overhead_s) + body
         return self.latency_s + 2 * self.overhead_s + body + (messages - 1) * between

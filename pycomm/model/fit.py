@@ -100,13 +100,16 @@ def fit_pieces(sizes: Sequence[float], times_s: Sequence[float], *, max_pieces: 
 
 
 def _checked(sizes: Sequence[float], times_s: Sequence[float], least: int) -> tuple[Array, Array]:
-    size, time = np.asarray(sizes, float), np.asarray(times_s, float)
+    try:
+        size, time = np.asarray(sizes, float), np.asarray(times_s, float)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a fit needs numbers: {error}") from None
     if size.shape != time.shape or size.ndim != 1:
         raise UsageError("a fit needs as many times as sizes")
     if len(np.unique(size)) < least:
         raise UsageError(f"a fit needs {least} different sizes, found {len(np.unique(size))}")
-    if not (np.all(np.isfinite(time)) and np.all(time > 0) and np.all(size >= 0)):
-        raise UsageError("a fit needs positive times and sizes of at least 0")
+    if not (np.all(np.isfinite(time)) and np.all(np.isfinite(size)) and np.all(time > 0) and np.all(size >= 0)):
+        raise UsageError("a fit needs finite positive times and finite sizes of at least 0")
     order = np.argsort(size, kind="stable")
     return size[order], time[order]
 

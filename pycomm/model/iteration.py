@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pycomm.checks import check_bytes, check_time
 from pycomm.errors import UsageError
 from pycomm.model.costs import Cost
 from pycomm.model.gradients import Gradient
@@ -27,7 +28,7 @@ class Settings:
 
     `separate_input`: reading and copying are stages of their own, else one behind the other. `shared_input`:
     workers of a host share the reader. `concurrent`: messages share the channel's rate instead of queueing.
-    `copy_seconds_per_byte`: packing into and out of a fusion buffer.
+    `copy_seconds_per_byte`: packing into and out of a fusion buffer. Raises UsageError for a size or time that is none.
     """
 
     separate_input: bool = False
@@ -39,6 +40,14 @@ class Settings:
     bucket_bytes: int = 25 << 20
     partition_bytes: int = 4 << 20
     copy_seconds_per_byte: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("threshold_bytes", "first_bucket_bytes", "bucket_bytes", "partition_bytes"):
+            object.__setattr__(self, name, check_bytes(getattr(self, name), name))
+        for name in ("cycle_s", "copy_seconds_per_byte"):
+            check_time(getattr(self, name), name)
+        if self.partition_bytes < 1:
+            raise UsageError("partition_bytes must be at least 1")
 
 
 @dataclass

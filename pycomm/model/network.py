@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pycomm import _core
+from pycomm.checks import check_bytes, check_positive, check_time, check_whole
 from pycomm.errors import UsageError
 from pycomm.model.costs import Measured, Piecewise
 
@@ -42,9 +43,13 @@ class Link:
 
 
 def link(latency_s: float, bytes_per_s: float, source: str = "") -> Link:
-    """A link with one latency and one bandwidth (bytes per second, one direction)."""
-    if not latency_s >= 0 or not bytes_per_s > 0:
-        raise UsageError("a link needs a latency of at least 0 and a positive bandwidth")
+    """A link with one latency and one bandwidth (bytes per second, one direction), which may be infinite.
+
+    Raises UsageError for a latency that is not finite or is negative, and for a bandwidth that is not positive.
+    """
+    check_time(latency_s, "a link's latency_s")
+    if bytes_per_s != float("inf"):
+        check_positive(bytes_per_s, "a link's bytes_per_s")
     return Link(pieces=((0.0, latency_s, 1 / bytes_per_s),), source=source)
 
 
@@ -73,6 +78,9 @@ class Network:
     ranks_a_host: int = 1
     gamma_s_per_byte: float = 0.0
     alpha_occupies_port: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(self.ranks_a_host, "ranks_a_host", 1)
 
     def hosts(self, ranks: int) -> list[int]:
         return [] if self.ranks_a_host == 1 else [rank // self.ranks_a_host for rank in range(ranks)]
@@ -105,10 +113,11 @@ def simulate(
 
     `ranks` counts dedicated servers too. Raises UsageError as the registry does.
     """
+    check_whole(ranks, "ranks")
     results = _core.simulate_schedule(
         algorithm=algorithm,
         ranks=ranks,
-        counts=[-(-size // ELEMENT_BYTES) for size in sizes],
+        counts=[-(-check_bytes(size, "a size") // ELEMENT_BYTES) for size in sizes],
         between=list(network.between.pieces),
         inside=[] if network.inside is None else list(network.inside.pieces),
         gamma_s_per_byte=network.gamma_s_per_byte,

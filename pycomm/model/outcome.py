@@ -57,6 +57,8 @@ class Outcome:
     def _column(self, task: str, worker: int) -> int:
         if task not in self._columns:
             raise UsageError(f"unknown task {task!r}")
+        if not 0 <= worker < self.workers:
+            raise UsageError(f"worker is {worker}; it must be 0 to {self.workers - 1}")
         of_worker, place = self._columns[task]
         return worker * len(self.own) + place if of_worker else self.workers * len(self.own) + place
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from pycomm.checks import check_time, check_whole
 from pycomm.errors import UsageError
 from pycomm.model.tables import ModelTable, table
 from pycomm.trace.trace import Layer, Tensor, Trace
@@ -31,7 +32,10 @@ def spread(
 
     `iteration_s` is the whole iteration of one worker on `batch` samples. Raises UsageError if nothing is left of it.
     """
-    computing_s = iteration_s - input_s - copy_s - update_s
+    check_whole(batch, "batch", 1)
+    computing_s = check_time(iteration_s, "iteration_s")
+    for name, stage_s in (("input_s", input_s), ("copy_s", copy_s), ("update_s", update_s)):
+        computing_s -= check_time(stage_s, name)
     if not computing_s > 0:
         raise UsageError(f"an iteration of {iteration_s} s leaves no time to compute {model.name}")
     if dtype not in _BYTES:

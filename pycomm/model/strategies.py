@@ -74,7 +74,7 @@ def wfbp(trace: Trace, cost: Cost, settings: Settings) -> Job:
 
 def mg_wfbp(trace: Trace, cost: Cost, settings: Settings) -> Job:
     """Wait-free backward with neighbouring gradients merged, greedily."""
-    return _overlapped(trace, cost, settings, mg_wfbp_greedy(gradients_of(trace), cost, cost.start_up_s))
+    return _overlapped(trace, cost, settings, mg_wfbp_greedy(gradients_of(trace), cost, max(0.0, cost.start_up_s)))
 
 
 def best_merged(trace: Trace, cost: Cost, settings: Settings) -> Job:
@@ -103,8 +103,6 @@ def priority(trace: Trace, cost: Cost, settings: Settings) -> Job:
 
     There is no barrier between iterations.
     """
-    if settings.partition_bytes < 1:
-        raise UsageError("partition_bytes must be at least 1")
     iteration = Iteration(trace, settings, channel="priority", update_in_forward=True)
     pieces: dict[int, list[str]] = {}
     sends: list[tuple[str, float, int]] = []  # name, bytes, layer

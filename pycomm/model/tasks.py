@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pycomm import _core
+from pycomm.checks import check_positive, check_time, check_whole
 from pycomm.errors import UsageError
 from pycomm.model.outcome import Outcome
 
@@ -47,12 +48,16 @@ class After:
     task: str
     later: int = 0
 
+    def __post_init__(self) -> None:
+        check_whole(self.later, f"later of the wait for {self.task!r}")
+
 
 @dataclass(frozen=True)
 class Task:
     """`duration_s` on `resource` (None: takes no one's time) once all of `after` have finished.
 
-    `of_worker`: one a worker; else one in all, which waits for every worker and which every worker waits for.
+    `of_worker`: one a worker; else one in all, which waits for every worker and which every worker waits for. Raises
+    UsageError, naming the task, for a duration that is not finite or is negative.
     """
 
     name: str
@@ -62,13 +67,17 @@ class Task:
     of_worker: bool = True
     priority: int = 0
 
+    def __post_init__(self) -> None:
+        check_time(self.duration_s, f"duration_s of task {self.name!r}")
+        check_whole(self.priority, f"priority of task {self.name!r}", -(2**31))
+
 
 @dataclass(frozen=True)
 class Job:
     """The tasks of one iteration. `marker` names the task whose end marks the end of an iteration.
 
-    Raises UsageError for a name that stands twice, an unknown resource or dependency, and a cycle, naming the
-    tasks.
+    Raises UsageError, naming the tasks, for a name that stands twice, an unknown resource or dependency, and a task of
+    all workers on a resource that is not theirs together. A cycle is found by `run`.
     """
 
     resources: tuple[Resource, ...]
@@ -83,12 +92,17 @@ class Job:
                 raise UsageError(f"two tasks are named {task.name!r}")
             places[task.name] = index
         object.__setattr__(self, "_places", places)
-        known = {resource.name for resource in self.resources}
-        if len(known) < len(self.resources):
+        scopes = {resource.name: resource.scope for resource in self.resources}
+        if len(scopes) < len(self.resources):
             raise UsageError("two resources have the same name")
         for task in self.tasks:
-            if task.resource is not None and task.resource not in known:
+            if task.resource is not None and task.resource not in scopes:
                 raise UsageError(f"task {task.name!r} uses unknown resource {task.resource!r}")
+            if task.resource is not None and not task.of_worker and scopes[task.resource] != "all":
+                raise UsageError(
+                    f"task {task.name!r} is one of all workers, but resource {task.resource!r} is one a "
+                    f"{scopes[task.resource]}: its scope must be all"
+                )
             for wait in task.after:
                 if wait.task not in places:
                     raise UsageError(f"task {task.name!r} waits for unknown task {wait.task!r}")
@@ -131,8 +145,12 @@ def run(
     `slowness` holds a factor a worker for the tasks of scaled resources: 1.5 is a straggler that computes
     half as fast again. `workers_per_host` says who shares a resource of scope "host". Workers that are all
     alike and share nothing but tasks of all may be simulated as one. Raises UsageError for a cycle, naming
-    its tasks.
+    its tasks, for a count below 1 and for a factor that is not positive.
     """
+    for name, count in (("workers", workers), ("iterations", iterations), ("workers_per_host", workers_per_host)):
+        check_whole(count, name, 1)
+    for factor in slowness:
+        check_positive(factor, "slowness")
     template = template_of(job)
     graph = template.expand(
         workers=workers, iterations=iterations, workers_per_host=workers_per_host, slowness=list(slowness)
@@ -167,8 +185,7 @@ def faster(job: Job, resource: str, factor: float = 2.0) -> Job:
     """The job with every task of `resource` `factor` times as fast."""
     if resource not in {one.name for one in job.resources}:
         raise UsageError(f"unknown resource {resource!r}")
-    if not factor > 0:
-        raise UsageError(f"factor {factor} must be positive")
+    check_positive(factor, "factor")
     tasks = tuple(
         replace(task, duration_s=task.duration_s / factor) if task.resource == resource else task for task in job.tasks
     )

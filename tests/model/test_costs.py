@@ -33,6 +33,9 @@ def test_a_table_is_a_line_between_its_points_and_goes_on_above():
     assert cost([5.0, 10.0, 15.0, 30.0, 80.0]).tolist() == pytest.approx([1.0, 1.0, 1.5, 3.0, 8.0])
     with pytest.raises(UsageError, match="growing"):
         Measured(((10.0, 1.0), (10.0, 2.0)))
+    for time_s in (float("nan"), -1.0):
+        with pytest.raises(UsageError, match=r"the time of 20\.0 bytes is"):
+            Measured(((10.0, 1.0), (20.0, time_s)))
 
 
 def test_pieces_hold_from_their_break_on():
@@ -48,6 +51,8 @@ def test_loggp_by_hand():
     model = LogGP(5.0, 1.0, 2.0, 0.5)
     assert float(model(11.0)) == 12.0
     assert model.train(3, 11.0) == 26.0
+    with pytest.raises(UsageError, match="messages is 0"):
+        model.train(0, 11.0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -93,7 +98,17 @@ def test_a_negative_latency_is_flagged():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "times"), [([1, 2], [1, 2]), ([1, 2, 3], [1, 2]), ([1, 2, 3], [1, 0, 1]), ([1, 1, 1], [1, 1, 1])]
+    ("sizes", "times"),
+    [
+        ([1, 2], [1, 2]),
+        ([1, 2, 3], [1, 2]),
+        ([1, 2, 3], [1, 0, 1]),
+        ([1, 1, 1], [1, 1, 1]),
+        ([1, 2, 3, float("inf")], [1, 2, 3, 4]),
+        ([1, 2, 3], [1, 2, float("nan")]),
+        ([1, 2, 3], ["a", "b", "c"]),
+        ([], []),
+    ],
 )
 def test_a_fit_refuses_what_it_cannot_use(sizes, times):
     with pytest.raises(UsageError, match="a fit needs"):

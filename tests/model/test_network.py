@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pycomm import _core
 from pycomm.errors import UsageError
-from pycomm.model import Link, Network, algorithm_cost, preset, simulate
+from pycomm.model import Link, Network, algorithm_cost, link, preset, simulate
 
 EXACT = 1e-9
 PROFILE = settings(max_examples=40, deadline=None, derandomize=True)
@@ -188,6 +188,29 @@ def test_presets_say_where_they_come_from():
 def test_a_network_needs_a_link_with_finite_figures(pieces):
     with pytest.raises(UsageError):
         _core.simulate_schedule(algorithm="ring", ranks=2, counts=[4], between=pieces)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: link(float("nan"), 1e9), "latency_s is nan"),
+        (lambda: link(float("inf"), 1e9), "latency_s is inf"),
+        (lambda: link(1e-6, 0), "bytes_per_s is 0"),
+        (lambda: link(True, 1e9), "latency_s is True"),
+        (lambda: Network(between=link(0, 1), ranks_a_host=0), "ranks_a_host is 0"),
+        (lambda: simulate("ring", 2.5, [4], Network(between=link(0, 1))), "ranks is 2.5"),
+        (lambda: simulate("ring", 2, [2**70], Network(between=link(0, 1))), "a size is 1180591620717411303424"),
+        (lambda: simulate("ring", 2, [-4], Network(between=link(0, 1))), "a size is -4"),
+    ],
+)
+def test_links_networks_and_sizes_are_checked(make, message):
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_a_link_may_be_without_limit_but_not_without_latency_figure():
+    # 2 steps of 1 us, nothing for the bytes
+    assert seconds("ring", 2, 8000, Network(between=link(1e-6, float("inf")))) == pytest.approx(2e-6)
 
 
 @PROFILE

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pycomm.errors import UsageError
 from pycomm.model.gradients import Gradient
+from pycomm.model.iteration import Settings
 from pycomm.model.plans import (
     end_of_communication,
     horovod,
@@ -149,6 +150,14 @@ def test_every_plan_holds_every_gradient_once_and_one_type_a_bucket(rows, limit)
         assert all(len({gradients[index].dtype for index in bucket}) == 1 for bucket in plan)
 
 
+def test_numbers_of_numpy_are_numbers_and_its_booleans_are_none():
+    gradients = [Gradient(name="g", bytes=np.int64(60), ready_s=np.float32(0)) for _ in range(3)]
+    assert horovod(gradients, threshold_bytes=np.int32(120), cycle_s=np.float64(1)) == ((0, 1), (2,))
+    for size in (np.True_, 2**63, 10**400):
+        with pytest.raises(UsageError, match="bytes of g is"):
+            Gradient(name="g", bytes=size, ready_s=0.0)
+
+
 def test_true_is_no_number_and_order_matters():
     with pytest.raises(UsageError, match="not a number"):
         horovod(sizes(1), threshold_bytes=True)
@@ -156,5 +165,12 @@ def test_true_is_no_number_and_order_matters():
         Gradient(name="g", bytes=True, ready_s=0.0)
     with pytest.raises(UsageError, match="whole number of bytes"):
         pytorch_ddp(sizes(1), bucket_bytes=1.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="not a number"):
+        mg_wfbp_greedy(sizes(1), line(1, 1), True)
+    for told in ({"partition_bytes": True}, {"threshold_bytes": -1}, {"cycle_s": float("nan")}, {"bucket_bytes": 1.5}):
+        with pytest.raises(UsageError, match=next(iter(told))):
+            Settings(**told)
+    with pytest.raises(UsageError, match="partition_bytes must be at least 1"):
+        Settings(partition_bytes=0)
     with pytest.raises(UsageError, match="stands after"):
         one_each(ready((1.0, 1), (0.5, 1)))

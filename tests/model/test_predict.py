@@ -64,6 +64,21 @@ def test_every_strategy_hides_everything_on_an_infinite_network():
         assert run(job).period_s == pytest.approx(0.25, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"batch": 0}, "batch is 0"),
+        ({"batch": True}, "batch is True"),
+        ({"iteration_s": float("inf")}, "iteration_s is inf"),
+        ({"input_s": -5.0}, "input_s is -5.0"),
+        ({"input_s": 0.25}, "leaves no time to compute resnet50"),
+    ],
+)
+def test_a_spread_refuses_what_is_no_time_or_batch(told, message):
+    with pytest.raises(UsageError, match=message):
+        spread(table("resnet50"), **{"batch": 64, "iteration_s": 0.25, **told})
+
+
 def test_a_faster_link_is_the_same_link_at_another_size():
     slow, fast = link(20e-6, 1e9), link(5e-6, 2e9)
     stretched = Faster(algorithm_cost("ring", 8, Network(between=slow)), bandwidth=2.0, latency=4.0)

@@ -159,6 +159,10 @@ def test_a_cycle_names_its_tasks():
         ((Task("a", 1.0, "compute", (After("gone"),)),), "'a' waits for unknown task 'gone'"),
         ((Task("a", 1.0, "tape"),), "'a' uses unknown resource 'tape'"),
         ((Task("a", 1.0), Task("a", 1.0)), "two tasks are named 'a'"),
+        (
+            (Task("a", 1.0, "compute", of_worker=False),),
+            "'a' is one of all workers, but resource 'compute' is one a worker",
+        ),
     ],
 )
 def test_a_job_refuses_names_it_does_not_know(tasks, message):
@@ -166,10 +170,43 @@ def test_a_job_refuses_names_it_does_not_know(tasks, message):
         Job((Resource("compute"),), tasks, "a")
 
 
-@pytest.mark.parametrize("duration", [-1.0, float("nan"), float("inf")])
-def test_durations_are_finite_and_not_negative(duration):
-    with pytest.raises(UsageError, match="task 0 has no finite duration"):
-        run(Job((Resource("compute"),), (Task("a", duration, "compute"),), "a"))
+@pytest.mark.parametrize("duration", [-1.0, float("nan"), float("inf"), True, "1"])
+def test_durations_are_numbers_finite_and_not_negative(duration):
+    with pytest.raises(UsageError, match="duration_s of task 'a' is"):
+        Task("a", duration, "compute")
+
+
+def test_a_wait_of_an_earlier_iteration_is_a_whole_number():
+    for later in (-1, 1.5, True):
+        with pytest.raises(UsageError, match="later of the wait for 'a'"):
+            After("a", later)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"workers": 0}, "workers is 0; it must be 1 to"),
+        ({"workers": True}, "workers is True, not a whole number"),
+        ({"workers": 1.5}, "workers is 1.5, not a whole number"),
+        ({"iterations": 2**40}, "iterations is 1099511627776; it must be 1 to"),
+        ({"iterations": 2**31 - 1}, "more than 2"),
+        ({"workers_per_host": 0}, "workers_per_host is 0"),
+        ({"slowness": [1.0, 1.0]}, "2 factors for 1 workers"),
+        ({"slowness": [0.0]}, "slowness is 0.0"),
+        ({"slowness": [float("nan")]}, "slowness is nan"),
+    ],
+)
+def test_a_run_refuses_counts_and_factors_that_are_none(told, message):
+    with pytest.raises(UsageError, match=message):
+        run(pipeline(), **told)
+
+
+def test_an_outcome_knows_its_workers_alone():
+    outcome = run(pipeline(), workers=2, iterations=2)
+    assert outcome.finishes("work", 1)[0] == 4.0
+    for worker in (-1, 2):
+        with pytest.raises(UsageError, match="it must be 0 to 1"):
+            outcome.finishes("work", worker)
 
 
 def pipeline() -> Job:
