@@ -7,12 +7,14 @@ fit of its times at one number of ranks gives α and β, and the simulator takes
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pycomm.algorithms import registry
+from pycomm.checks import check_bytes, check_positive, check_whole
 from pycomm.errors import UsageError
 from pycomm.model.costs import LatencyBandwidth, Piecewise
 from pycomm.model.fit import Estimate, Fit, FittedPiece, fit_line, fit_pieces
@@ -37,14 +39,16 @@ class Variant:
     op: str = "sum"
     in_place: bool = False
     buffers: str = "ordinary"
+    hosts: int = 1
 
     @property
     def name(self) -> str:
-        """For people; of the last four fields what is not as usual."""
+        """For people; of the last five fields what is not as usual."""
         options = f":{self.options}" if self.options else ""
         words = [self.backend, self.algorithm + options, self.transport, self.dtype]
         words += [self.device] * (self.device != "cpu") + [self.op] * (self.op != "sum")
         words += ["in place"] * self.in_place + [self.buffers] * (self.buffers != "ordinary")
+        words += [f"{self.hosts} hosts"] * (self.hosts != 1)
         return " ".join([*words, f"{self.ranks} ranks"])
 
 
@@ -63,29 +67,39 @@ def read_series(path: str | Path) -> tuple[Series, ...]:
     for text in lines:
         if not text.strip():
             continue
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise lines.fail(f"not JSON: {error.msg}") from None
-        if not isinstance(record, dict) or "record" not in record:
-            raise lines.fail("not a record of a results file")
+        record = _record(lines, text)
         if record["record"] != "case" or record.get("status") != "ok" or record.get("benchmark") != "allreduce":
             continue
         try:
             texts = ("backend", "algorithm", "options", "transport", "dtype", "device", "op", "buffers")
-            variant = Variant(
-                ranks=int(record["ranks"]),
-                in_place=bool(record["in_place"]),
-                **{name: str(record[name]) for name in texts},
-            )
-            size, time_s = int(record["bytes"]), float(record["time_s"]["median"])
-        except (KeyError, TypeError, ValueError) as error:
+            ranks, size, time_s = record["ranks"], record["bytes"], record["time_s"]["median"]
+            hosts, in_place = record.get("hosts", 1), bool(record["in_place"])
+            fields = {name: str(record[name]) for name in texts}
+        except (KeyError, TypeError) as error:
             raise lines.fail(f"case without {error}") from None
+        try:
+            variant = Variant(
+                ranks=check_whole(ranks, "ranks", 1), hosts=check_whole(hosts, "hosts", 1), in_place=in_place, **fields
+            )
+            size, time_s = check_bytes(size, "bytes"), check_positive(time_s, "time_s.median")
+        except UsageError as error:
+            raise lines.fail(str(error)) from None
         if size > 0:
             groups.setdefault(variant, {})[size] = time_s
     if not groups:
         raise lines.fail("no all-reduce with status ok")
     return tuple(Series(variant=variant, points=tuple(sorted(points.items()))) for variant, points in groups.items())
+
+
+def _record(lines: Lines, text: str) -> dict[str, Any]:
+    """A line of a results or fit file. Raises UsageError with file, line and reason."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise lines.fail(f"not JSON: {error}") from None
+    if not isinstance(record, dict) or "record" not in record:
+        raise lines.fail("not a record of a results file")
+    return record
 
 
 def fit_series(series: Series, *, pieces: bool = True) -> Fit:
@@ -174,23 +188,27 @@ def read_fitted(path: str | Path) -> tuple[tuple[str, int, dict[str, int], Fit],
     lines = Lines(path)
     found: list[tuple[str, int, dict[str, int], Fit]] = []
     for text in lines:
-        if '"fit"' not in text:
+        if not text.strip():
+            continue
+        record = _record(lines, text)
+        if record["record"] != "fit":
             continue
         try:
-            record = json.loads(text)
             pieces = tuple(
                 FittedPiece(
-                    float(piece["from_bytes"]),
-                    Estimate(**piece["latency_s"]),
-                    Estimate(**piece["seconds_per_byte"]),
+                    float(check_bytes(piece["from_bytes"], "from_bytes")),
+                    _estimate(piece["latency_s"]),
+                    _estimate(piece["seconds_per_byte"]),
                     float(piece["residual"]),
                     int(piece["points"]),
                 )
                 for piece in record["pieces"]
             )
             fit = Fit(pieces, record["mean_error"], record["largest_error"], tuple(record["warnings"]))
-            found.append((record["algorithm"], int(record["ranks"]), parse_options(record["options"]), fit))
-        except (KeyError, TypeError, ValueError) as error:
+            fit.cost()  # refuses pieces that are none or do not grow
+            ranks = check_whole(record["ranks"], "ranks", 1)
+            found.append((record["algorithm"], ranks, parse_options(record["options"]), fit))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise lines.fail(f"no fit record: {error}") from None
     if not found:
         return tuple(
@@ -199,6 +217,14 @@ def read_fitted(path: str | Path) -> tuple[tuple[str, int, dict[str, int], Fit],
             if len(one.points) >= FEWEST_SIZES
         )
     return tuple(found)
+
+
+def _estimate(bounds: dict[str, Any]) -> Estimate:
+    """Raises ValueError for a figure that is not finite, KeyError for one that is missing."""
+    value, low, high = (float(bounds[name]) for name in ("value", "low", "high"))
+    if not all(map(math.isfinite, (value, low, high))):
+        raise ValueError(f"{bounds} is not finite")
+    return Estimate(value, low, high)
 
 
 def choose(

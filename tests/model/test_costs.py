@@ -215,6 +215,12 @@ def test_the_fit_for_predictions_is_of_an_algorithm_that_can_be_simulated(tmp_pa
         ("{", ":2: not JSON"),
         ("3", ":2: not a record"),
         (json.dumps({"record": "case", "benchmark": "allreduce", "status": "ok"}), ":2: case without 'ranks'"),
+        (case("ring", 64, float("inf")), ":2: time_s.median is inf"),
+        (case("ring", 64, 0.0), ":2: time_s.median is 0.0"),
+        (case("ring", 64, 1e-6, ranks=True), ":2: ranks is True, not a whole number"),
+        (case("ring", 0.5, 1e-6), ":2: bytes is 0.5"),
+        (case("ring", float("inf"), 1e-6), ":2: bytes is inf"),
+        (100_000 * "[", ":2: not JSON"),
         ("", ":2: no all-reduce with status ok"),
     ],
 )
@@ -223,6 +229,52 @@ def test_bad_results_get_file_line_and_reason(tmp_path, line, message):
     path.write_text(json.dumps({"record": "run"}) + "\n" + line + "\n")
     with pytest.raises(UsageError, match=message):
         read_series(path)
+
+
+def test_ranks_of_one_host_and_of_several_are_fitted_apart(tmp_path):
+    path = results(tmp_path, case("ring", 8, 1e-6), case("ring", 8, 5e-6, hosts=2))
+    assert [(one.variant.name, one.points) for one in read_series(path)] == [
+        ("native ring shm float32 2 ranks", ((8, 1e-6),)),
+        ("native ring shm float32 2 hosts 2 ranks", ((8, 5e-6),)),
+    ]
+
+
+def test_a_results_file_may_speak_of_fit(tmp_path):
+    run = json.dumps({"record": "run", "command": ["pycomm", "bench", "allreduce", "--out", "fit"]})
+    lines = [case("ring", size, 1e-6 + size * 1e-9) for size in (8, 64, 512)]
+    path = tmp_path / "fit"
+    path.write_text("\n".join([run, *lines]) + "\n")
+    assert choose(read_fitted(path), "ring")[:2] == ("ring", 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pieces": []}, ":1: no fit record: 0 breaks make 1 pieces"),
+        ({"pieces": [{"from_bytes": 0}]}, ":1: no fit record: 'latency_s'"),
+        ({"ranks": True}, ":1: no fit record: ranks is True"),
+        ({"pieces": None}, ":1: no fit record"),
+        ({"options": 3}, ":1: no fit record"),
+    ],
+)
+def test_bad_fit_files_get_file_line_and_reason(tmp_path, change, message):
+    path = results(tmp_path, *[case("ring", size, 1e-6 + size * 1e-9) for size in (8, 64, 512)])
+    (series,) = read_series(path)
+    fitted = tmp_path / "fit.jsonl"
+    fitted.write_text(json.dumps({**to_record(fit_series(series), series), **change}) + "\n")
+    with pytest.raises(UsageError, match=message):
+        read_fitted(fitted)
+
+
+def test_a_fit_file_holds_finite_figures(tmp_path):
+    path = results(tmp_path, *[case("ring", size, 1e-6 + size * 1e-9) for size in (8, 64, 512)])
+    (series,) = read_series(path)
+    record = to_record(fit_series(series), series)
+    record["pieces"][0]["latency_s"]["low"] = float("nan")
+    fitted = tmp_path / "fit.jsonl"
+    fitted.write_text(json.dumps(record) + "\n")
+    with pytest.raises(UsageError, match=r":1: no fit record: .* is not finite"):
+        read_fitted(fitted)
 
 
 def test_options_are_read_strictly():
