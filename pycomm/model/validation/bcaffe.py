@@ -10,7 +10,6 @@ line "plain recurrence" leaves that out.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pycomm.errors import UsageError
 from pycomm.model.costs import Cost, LatencyBandwidth
 from pycomm.model.fit import Estimate, Fit, FittedPiece
 from pycomm.model.gradients import gradients_of
@@ -27,6 +27,7 @@ from pycomm.model.network import Network, algorithm_cost
 from pycomm.model.plans import one_each
 from pycomm.model.strategies import strategy
 from pycomm.model.tasks import run
+from pycomm.model.validation.figures import read_figures
 from pycomm.model.validation.row import Row
 from pycomm.trace import bcaffe, calibrate
 from pycomm.trace.trace import Trace
@@ -63,8 +64,13 @@ def _line_through(rows: Sequence[bcaffe.TensorRow], pairs: bool) -> LatencyBandw
 
 
 def _measured(folder: Path) -> dict[tuple[int, str], float]:
-    with (folder / "measured.csv").open(newline="") as file:
-        return {(int(row["nodes"]), row["strategy"]): float(row["iter_ms"]) * 1e-3 for row in csv.DictReader(file)}
+    path = folder / "measured.csv"
+    lines = read_figures(path, ("nodes", "strategy", "iter_ms"))
+    measured = {(line.count("nodes"), line.cells["strategy"]): line.positive("iter_ms") * 1e-3 for line in lines}
+    for nodes, name in [(1, "WFBP"), *((nodes, name) for _, _, nodes in _LOGS for name in _STRATEGIES.values())]:
+        if (nodes, name) not in measured:
+            raise UsageError(f"{path}: no row of {nodes} nodes, {name}")
+    return measured
 
 
 def _slowness(folder: Path, nodes: int) -> list[float]:

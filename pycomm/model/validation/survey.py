@@ -11,7 +11,6 @@ pushes and pulls of different messages run at the same time in the two direction
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pycomm.errors import Unavailable
+from pycomm.errors import Unavailable, UsageError
 from pycomm.model.costs import Cost, LatencyBandwidth
 from pycomm.model.gradients import gradients_of
 from pycomm.model.iteration import Settings
@@ -29,6 +28,7 @@ from pycomm.model.spread import spread
 from pycomm.model.strategies import strategy
 from pycomm.model.tables import table
 from pycomm.model.tasks import run
+from pycomm.model.validation.figures import read_figures
 from pycomm.model.validation.row import Row
 from pycomm.trace.trace import Trace
 
@@ -36,6 +36,7 @@ GPUS_A_NODE = 4
 FITTED = ("BSP-A2A", "WFBP-A2A")
 _MODELS = {"ResNet-50": "resnet50", "BERT-Base": "bert-base"}
 _STRATEGY = {"BSP": "one-message", "WFBP": "wfbp", "MG-WFBP": "mg-wfbp", "ByteScheduler": "priority"}
+_METHODS = [f"{name}{how}" for name in _STRATEGY for how in (("",) if name == "MG-WFBP" else ("-A2A", "-PS"))]
 _PROBE_BYTES = 1 << 26
 _START = (10e-6, 6e9, 25e-6, 1.1e9)  # latency and bandwidth inside a node, then between nodes
 
@@ -59,14 +60,16 @@ def read_cells(path: Path) -> tuple[list[Cell], dict[str, Trace]]:
     """The measured iterations of more than one GPU, and each network's trace, calibrated on one GPU."""
     cells: list[Cell] = []
     traces: dict[str, Trace] = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            gpus, batch, rate = int(row["gpus"]), int(row["batch_per_gpu"]), float(row["samples_per_s"])
-            if gpus == 1:
-                model = table(_MODELS[row["model"]])
-                traces[row["model"]] = spread(model, batch=batch, iteration_s=batch / rate)
-            else:
-                cells.append(Cell(row["model"], row["method"], gpus, batch, gpus * batch / rate))
+    for line in read_figures(path, ("model", "batch_per_gpu", "method", "gpus", "samples_per_s")):
+        name, method = line.one_of("model", _MODELS), line.one_of("method", _METHODS)
+        gpus, batch, rate = line.count("gpus"), line.count("batch_per_gpu"), line.positive("samples_per_s")
+        if gpus == 1:
+            traces[name] = spread(table(_MODELS[name]), batch=batch, iteration_s=batch / rate)
+        else:
+            cells.append(Cell(name, method, gpus, batch, gpus * batch / rate))
+    for cell in cells:
+        if cell.model not in traces:
+            raise UsageError(f"{path}: {cell.model} has no row of 1 GPU to calibrate on")
     return cells, traces
 
 

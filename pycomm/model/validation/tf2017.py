@@ -17,11 +17,11 @@ rows are off by 19.5 % instead of 5.9 %. That was seen before the choice was mad
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pycomm.errors import UsageError
 from pycomm.model.gradients import gradients_of
 from pycomm.model.iteration import Iteration, Settings
 from pycomm.model.network import Link, Network, algorithm_cost, link, preset
@@ -29,11 +29,13 @@ from pycomm.model.spread import spread
 from pycomm.model.strategies import strategy
 from pycomm.model.tables import table
 from pycomm.model.tasks import After, Job, gains, run
+from pycomm.model.validation.figures import read_figures
 from pycomm.model.validation.row import Row
 from pycomm.trace.trace import Trace
 
 GPUS_A_MACHINE = 8
 _MODELS = {"ResNet-50": "resnet50", "AlexNet": "alexnet"}
+_DATA = ("synthetic", "real")
 _BISECTIONS = 40
 
 
@@ -60,18 +62,19 @@ class Platform:
 
 
 def read_cells(path: Path) -> list[Cell]:
-    with path.open(newline="") as file:
-        return [
-            Cell(
-                row["platform"],
-                row["data"],
-                row["model"],
-                int(row["batch_per_gpu"]),
-                int(row["gpus"]),
-                int(row["gpus"]) * int(row["batch_per_gpu"]) / float(row["images_per_s"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+    """Every row. Raises UsageError with file, line and reason, also where no row of one GPU sets the computing."""
+    cells: list[Cell] = []
+    for line in read_figures(path, ("platform", "data", "model", "batch_per_gpu", "gpus", "images_per_s")):
+        batch, gpus = line.count("batch_per_gpu"), line.count("gpus")
+        data, model = line.one_of("data", _DATA), line.one_of("model", _MODELS)
+        iteration_s = gpus * batch / line.positive("images_per_s")
+        cells.append(Cell(line.cells["platform"], data, model, batch, gpus, iteration_s))
+    alone = {(cell.platform, cell.data, cell.model, cell.batch) for cell in cells if cell.gpus == 1}
+    for cell in cells:
+        for data in {"synthetic", cell.data}:
+            if (cell.platform, data, cell.model, cell.batch) not in alone:
+                raise UsageError(f"{path}: {cell.name}: no row of 1 GPU, {data}, to calibrate on")
+    return cells
 
 
 def calibrating_row(cells: Sequence[Cell]) -> Cell:
