@@ -143,6 +143,8 @@ def parse_algorithms(text: str, option: str = "--algorithms", kernels: Collectio
     ``"ring,ps:servers=2,dedicated,mesh"`` is three. `kernels`: names without a schedule that are known too. Raises
     UsageError, naming ``option`` and ``text``, for a name, an option or a value that the registry does not have.
     """
+    if not isinstance(text, str):
+        raise UsageError(f"{option}: {text!r}: wanted text such as 'ring' or 'ps:servers=2'")
     rowless = {AUTO, *kernels}
     names = _names() | rowless
     groups: list[list[str]] = []

@@ -98,12 +98,28 @@ def checked_buffers(
 def checked_server(comm: Communicator, collective: str, count: int, dtype: npt.DTypeLike) -> Buffers:
     """A dedicated server's side of the same."""
     where = f"rank {comm.rank} of {comm.ranks}: {collective}"
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise UsageError(f"{where}: count is {count!r}, needs a whole number from 0")
-    name = np.dtype(dtype).name
+    number, name = checked_count(count, where), checked_dtype(dtype, where).name
     if name not in DTYPES:
         raise UsageError(f"{where}: dtype is {name}, needs one of {', '.join(DTYPES)}")
-    return Buffers(collective, None, None, count, name, root=0, in_place=False, symmetric=False)
+    return Buffers(collective, None, None, number, name, root=0, in_place=False, symmetric=False)
+
+
+def checked_count(count: Any, where: str) -> int:
+    """Elements, as an int. Raises UsageError, beginning with `where`, for what is no whole number from 0."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+        raise UsageError(f"{where}: count is {count!r}, needs a whole number from 0")
+    return int(count)
+
+
+def checked_dtype(dtype: npt.DTypeLike, where: str) -> np.dtype[Any]:
+    """The type as NumPy knows it. Raises UsageError, beginning with `where`, for none and for references to objects."""
+    try:
+        known = np.dtype(dtype)
+    except TypeError:
+        known = np.dtype(object)
+    if dtype is None or known.hasobject:
+        raise UsageError(f"{where}: dtype is {dtype!r}, needs one of {', '.join(DTYPES)}")
+    return known
 
 
 def own_block(whole: Array, rank: int, ranks: int) -> Array:

@@ -6,16 +6,16 @@ import os
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pycomm import _core, tuning
-from pycomm.buffers import Array, checked_buffers, checked_server
+from pycomm.buffers import Array, checked_buffers, checked_count, checked_dtype, checked_server
 from pycomm.errors import Unavailable, UsageError
 from pycomm.launched import find_world, launched_ranks
 from pycomm.machine import machine_kind, usable_cores
 from pycomm.operation import Operation
-from pycomm.world import World
+from pycomm.units import SIZE_LIMIT
+from pycomm.world import World, checked_timeout
 
 QUEUE_BYTES = 64 << 20  # of all queues of a rank, unless PYCOMM_QUEUE_BYTES says otherwise
 
@@ -31,10 +31,12 @@ def init(transport: str | None = None, *, timeout: float = 30.0) -> Communicator
         timeout: seconds without a sign of a peer that count as its loss.
 
     Raises:
-        UsageError: the launcher's size is not the world's size, or its ranks cannot have this transport.
+        UsageError: the launcher's size is not the world's size, or its ranks cannot have this transport; a timeout
+            that is not above 0.
         Unavailable: the world needs a package that is missing, or ranks share no memory.
         TransportError: a rank did not start within `timeout`.
     """
+    checked_timeout(timeout)
     launched = launched_ranks()
     if transport == "threads" and launched is not None:
         raise UsageError(f"transport is 'threads', but the ranks that {launched[0]} started are processes")
@@ -122,10 +124,16 @@ class Communicator:
         Collectives between two such buffers ("symmetric") move fewer bytes than between ordinary arrays.
 
         Raises:
+            UsageError: `count` is no whole number from 0, or `dtype` no type of plain elements.
             Unavailable: the memory cannot be had; the message says how much was needed.
         """
-        numpy_dtype = np.dtype(dtype)
-        array: Array = self.memory.empty(count * numpy_dtype.itemsize).view(numpy_dtype)
+        where = f"rank {self.rank} of {self.ranks}: empty"
+        number = checked_count(count, where)
+        numpy_dtype = checked_dtype(dtype, where)
+        size = number * numpy_dtype.itemsize
+        if size >= SIZE_LIMIT:
+            raise Unavailable(f"{where}: {size} bytes are more than any memory has")
+        array: Array = self.memory.empty(size).view(numpy_dtype)
         return array
 
     def barrier(self) -> None:
@@ -283,7 +291,10 @@ class Communicator:
         """Run a collective once; what was prepared for such buffers before is used again. Returns the output."""
         buffers = checked_buffers(self, collective, send, receive, root)
         key = (buffers.key, op, algorithm)
-        operation = self._prepared.get(key)
+        try:
+            operation = self._prepared.get(key)
+        except TypeError:  # no text: refused below, by name
+            operation = None
         if operation is None:
             operation = self._prepared[key] = Operation(self, buffers, op=op, algorithm=algorithm)
         operation.run_on(buffers)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pycomm import _core
-from pycomm.algorithms import AUTO, parse_algorithm
+from pycomm.algorithms import AUTO, Algorithm, parse_algorithm
 from pycomm.buffers import Buffers
 from pycomm.errors import UsageError
 
@@ -34,6 +34,7 @@ class Operation:
             size = buffers.count * buffers.itemsize
             algorithm = comm.auto(buffers.collective, size, symmetric=buffers.symmetric)
         chosen = parse_algorithm(algorithm)
+        _check_role(comm, buffers, chosen)
         self.native = _core.Operation(
             comm.memory,
             buffers.collective,
@@ -64,3 +65,16 @@ class Operation:
         self.native.rebind(buffers.send, buffers.receive)
         self.native.buffers = None
         self.run()
+
+
+def _check_role(comm: Communicator, buffers: Buffers, chosen: Algorithm) -> None:
+    """Raises UsageError where a dedicated server passes buffers, which nobody would look at, or a worker none."""
+    servers = chosen.options.get("servers", 1) if chosen.options.get("dedicated") else 0
+    if servers >= comm.ranks:
+        return  # refused by the registry, with the reason
+    serves = comm.rank >= comm.ranks - servers
+    where = f"rank {comm.rank} of {comm.ranks}: {buffers.collective} by {chosen}"
+    if serves and (buffers.send is not None or buffers.receive is not None):
+        raise UsageError(f"{where}: this rank is a dedicated server and passes no buffers: comm.serve(count, dtype)")
+    if not serves and buffers.send is None and buffers.receive is None:
+        raise UsageError(f"{where}: this rank is no dedicated server and passes its buffers: comm.allreduce(send)")

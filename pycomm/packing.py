@@ -53,8 +53,8 @@ class GradientPacker:
         alignment_bytes: int | None = None,
     ) -> None:
         self.shapes = tuple(_shape_of(shape) for shape in shapes)
-        self.dtype = np.dtype(dtype)
-        self.buffer_dtype = self.dtype if buffer_dtype is None else np.dtype(buffer_dtype)
+        self.dtype = _type_of(dtype, "dtype")
+        self.buffer_dtype = self.dtype if buffer_dtype is None else _type_of(buffer_dtype, "buffer_dtype")
         if alignment_bytes is not None and (type(alignment_bytes) is not int or alignment_bytes < 1):
             raise UsageError(f"packing: alignment: found {alignment_bytes!r} bytes, wanted a power of two")
         self._plan = _core.PackPlan(self.shapes, self.dtype, self.buffer_dtype, alignment_bytes or 0)
@@ -150,8 +150,15 @@ class GradientPacker:
         return on_gpu
 
 
+def _type_of(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise UsageError(f"packing: {name}: {dtype!r} is no type NumPy knows") from None
+
+
 def _shape_of(shape: Sequence[int] | int) -> tuple[int, ...]:
-    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    extents = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
             raise UsageError(f"packing: shape {shape!r}: {extent!r} is not a whole number")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from pycomm import _core
 from pycomm.algorithms import AUTO, Algorithm, parse_algorithm, row_of
+from pycomm.checks import check_bytes, check_whole
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 
@@ -122,9 +123,8 @@ class Schedule:
         The buffer is the larger one where input and output differ, and is rounded down to whole elements of
         ``itemsize`` bytes.
         """
-        if bytes < 0 or itemsize < 1:
-            raise UsageError(f"bytes must be at least 0 and itemsize at least 1, got {bytes} and {itemsize}")
-        return self._native.traffic(bytes // itemsize, itemsize)
+        itemsize = check_whole(itemsize, "itemsize", 1)
+        return self._native.traffic(check_bytes(bytes, "bytes") // itemsize, itemsize)
 
     def wire_bytes(self, bytes: int, itemsize: int = 4) -> int:
         """The larger of bytes sent and bytes received, of the rank with most."""
@@ -172,21 +172,27 @@ def schedule(
 
     ``algorithm`` may carry its options, ``"ps:servers=2,dedicated"``. ``ranks`` counts all, 1 to 1024. ``lanes`` are
     those that segments are dealt to, at most as many as there are segments. ``hosts[rank]`` numbers the host of each
-    rank; without it all share one. Raises UsageError for an unknown name or
-    option, and for a world the algorithm does not apply to.
+    rank; without it all share one. Raises UsageError for an unknown name or option, for a number that is none, and for
+    a world the algorithm does not apply to.
     """
     named = _named(algorithm)
+    segments = check_whole(segments, "segments")
+    given = {
+        # a flag is given as True
+        name: 1 if value is True and name in _flags(named.name) else check_whole(value, f"option {name!r}")
+        for name, value in options.items()
+    }
     return Schedule(
         _core.build_schedule(
             named.name,
             collective,
-            ranks,
+            check_whole(ranks, "ranks"),
             segments,
-            min(segments, MOST_LANES) if lanes is None else lanes,
+            min(segments, MOST_LANES) if lanes is None else check_whole(lanes, "lanes"),
             in_place,
-            root,
-            {**named.options, **{name: int(value) for name, value in options.items()}},
-            list(hosts),
+            check_whole(root, "root"),
+            {**named.options, **given},
+            _hosts(hosts),
         )
     )
 
@@ -201,7 +207,14 @@ def prove(
     Raises ScheduleError naming fact, rank, step, segment and chunk; UsageError as :func:`schedule`.
     """
     named = _named(algorithm)
-    facts = _core.prove_algorithm(named.name, collective, ranks, root, dict(named.options), list(hosts))
+    facts = _core.prove_algorithm(
+        named.name,
+        collective,
+        check_whole(ranks, "ranks"),
+        check_whole(root, "root"),
+        dict(named.options),
+        _hosts(hosts),
+    )
     del facts["schedules_followed"]
     return Facts(**facts)
 
@@ -211,3 +224,11 @@ def _named(algorithm: str) -> Algorithm:
     if named.name == AUTO:
         raise UsageError("algorithm: 'auto' has no schedule of its own: name one")
     return named
+
+
+def _flags(name: str) -> set[str]:
+    return {option.name for option in row_of(name).options if option.default is None}
+
+
+def _hosts(hosts: Sequence[int]) -> list[int]:
+    return [check_whole(host, f"hosts[{rank}]") for rank, host in enumerate(hosts)]

@@ -17,9 +17,19 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from pycomm.errors import Error, RankError, TransportError
+from pycomm.checks import check_positive
+from pycomm.errors import Error, RankError, TransportError, UsageError
 
+LONGEST_TIMEOUT_S = 1e9
 Member = dict[str, Any]  # {"rank": int, "host": str, "pid": int}
+
+
+def checked_timeout(timeout: float) -> float:
+    """Seconds. Raises UsageError for what is no number of them above 0."""
+    seconds = check_positive(timeout, "timeout")
+    if seconds >= LONGEST_TIMEOUT_S:
+        raise UsageError(f"timeout is {timeout!r}; it must be below {LONGEST_TIMEOUT_S:g} s")
+    return seconds
 
 
 class World(abc.ABC):
@@ -124,7 +134,7 @@ class ThreadWorld(World):
     kind = "threads"
 
     def __init__(self, rank: int, ranks: int, meeting: Meeting, timeout: float = 30.0) -> None:
-        self.rank, self.ranks, self.timeout = rank, ranks, timeout
+        self.rank, self.ranks, self.timeout = rank, ranks, checked_timeout(timeout)
         self._meeting = meeting
         self._meet()
 
@@ -160,7 +170,7 @@ class SocketWorld(World):
     def __init__(
         self, rank: int, ranks: int, connections: dict[int, Connection], *, kind: str, timeout: float = 30.0
     ) -> None:
-        self.kind, self.rank, self.ranks, self.timeout = kind, rank, ranks, timeout
+        self.kind, self.rank, self.ranks, self.timeout = kind, rank, ranks, checked_timeout(timeout)
         self._connections = connections  # by peer
         self.members = []
         self._meet()
@@ -291,7 +301,7 @@ class MpiWorld(World):
         self._communicator = communicator if communicator is not None else MPI.COMM_WORLD
         self.rank = self._communicator.Get_rank()
         self.ranks = self._communicator.Get_size()
-        self.timeout = timeout
+        self.timeout = checked_timeout(timeout)
         self._meet()
 
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:

@@ -23,7 +23,9 @@ def is_on_device(array: Any) -> bool:
 def dtype_of(array: Any, what: str) -> np.dtype[Any]:
     """The element type of an array in either place. Raises UsageError as `device_array`."""
     if not is_on_device(array):
-        dtype: np.dtype[Any] = array.dtype
+        dtype = getattr(array, "dtype", None)
+        if not isinstance(dtype, np.dtype):
+            raise UsageError(f"{what}: found a {type(array).__name__}, wanted an array of NumPy or on a GPU")
         return dtype
     name = device_array(array, what).dtype
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)

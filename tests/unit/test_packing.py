@@ -123,6 +123,21 @@ def test_other_tensors_than_planned_are_refused(tensors: list, message: str) -> 
         packer.unpack(np.zeros(10, F32), tensors)
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GradientPacker([2], "single-ish"), "packing: dtype: 'single-ish' is no type NumPy knows"),
+        (lambda: GradientPacker([2], F32, buffer_dtype="half-ish"), "packing: buffer_dtype: 'half-ish' is no type"),
+        (lambda: GradientPacker([2.5], F32), "packing: shape 2.5: 2.5 is not a whole number"),
+        (lambda: GradientPacker([True], F32), "packing: shape True: True is not a whole number"),
+        (lambda: GradientPacker.like([[1.0, 2.0]]), "packing: tensor 0: found a list, wanted an array"),
+    ],
+)
+def test_what_is_no_type_shape_or_tensor_is_refused(make, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
 def test_other_buffers_than_planned_are_refused() -> None:
     packer = GradientPacker([4], F32)
     tensor = np.zeros(4, F32)

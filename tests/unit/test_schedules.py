@@ -211,6 +211,16 @@ def test_schedule_is_a_public_name_and_takes_options_either_way():
         ({"algorithm": "tree", "ranks": 4, "collective": "alltoall"}, "tree: has no alltoall"),
         ({"algorithm": "tree", "ranks": 4, "collective": "gossip"}, "unknown collective 'gossip'"),
         ({"algorithm": "tree", "ranks": 4, "collective": "reduce", "root": 4}, "root must be a rank"),
+        ({"algorithm": "ring", "ranks": True}, "ranks is True, not a whole number"),
+        ({"algorithm": "ring", "ranks": 2.5}, "ranks is 2.5, not a whole number"),
+        ({"algorithm": "ring", "ranks": "4"}, "ranks is '4', not a whole number"),
+        ({"algorithm": "ring", "ranks": 4, "lanes": 0}, "lanes must be at least 1, got 0"),
+        ({"algorithm": "tree", "ranks": 4, "collective": "reduce", "root": True}, "root is True, not a whole number"),
+        ({"algorithm": "ring", "ranks": 4, "hosts": (0, 0, -1, 1)}, r"hosts\[2\] is -1"),
+        ({"algorithm": "ps", "ranks": 4, "servers": 2.5}, "option 'servers' is 2.5, not a whole number"),
+        ({"algorithm": "ps", "ranks": 4, "servers": True}, "option 'servers' is True, not a whole number"),
+        ({"algorithm": "ps", "ranks": 4, "servers": "2"}, "option 'servers' is '2', not a whole number"),
+        ({"algorithm": 3, "ranks": 4}, "algorithm: 3: wanted text"),
         ({"algorithm": "auto", "ranks": 4}, "'auto' has no schedule"),
         ({"algorithm": "ring,tree", "ranks": 4}, "wanted one algorithm, got 2"),
     ],
@@ -218,3 +228,13 @@ def test_schedule_is_a_public_name_and_takes_options_either_way():
 def test_what_cannot_be_built_is_a_usage_error(arguments, wanted):
     with pytest.raises(UsageError, match=wanted):
         pycomm.schedule(**arguments)
+
+
+def test_a_flag_is_given_as_true():
+    assert schedule("ps", ranks=4, dedicated=True).workers == 3
+
+
+@pytest.mark.parametrize(("bytes", "itemsize"), [(-1, 4), (1.5, 4), (True, 4), (8, 0)])
+def test_traffic_is_of_whole_bytes(bytes, itemsize):
+    with pytest.raises(UsageError, match=r"is (-1|1\.5|True|0)[;,]"):
+        schedule("ring", ranks=4).traffic(bytes, itemsize)
