@@ -29,10 +29,12 @@ def check_positive(value: Any, what: str) -> float:
 
 def check_bytes(value: Any, what: str) -> int:
     """`value` as a whole number of bytes below 2^63; 12.0 is one."""
-    number = _number(value, what)
+    number: float = _number(value, what)
+    if isinstance(value, Integral):
+        number = int(value)  # exactly: a float has no 2^63 - 1
     if not 0 <= number < SIZE_LIMIT or number != int(number):
         raise UsageError(f"{what} is {value!r}; a size is a whole number of bytes, not negative and below 2^63")
-    return int(value)
+    return int(number)
 
 
 def check_whole(value: Any, what: str, least: int = 0, most: int = 2**31 - 1) -> int:
