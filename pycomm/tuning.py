@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from pycomm.algorithms import parse_algorithm
+from pycomm.algorithms import AUTO, parse_algorithm
+from pycomm.checks import check_bytes
 from pycomm.collectives import COLLECTIVES
 from pycomm.errors import UsageError
 
@@ -144,8 +145,9 @@ def load(machine: str, ranks: int, transport: str, path: Path | None = None) -> 
             continue
         try:
             case = Case(*(entry[name] for name in _NAMES))
-            choices[case] = _checked(case, tuple((int(begin), str(name)) for begin, name in entry["choice"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            steps = tuple((check_bytes(begin, "a size"), str(name)) for begin, name in entry["choice"])
+            choices[case] = _checked(case, steps)
+        except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{path}: {entry!r}: {error!r}; {_REMEDY}") from None
     return choices
 
@@ -232,7 +234,10 @@ def _checked(case: Case, choice: Choice) -> Choice:
     if case.collective not in COLLECTIVES:
         raise UsageError(f"collective is {case.collective!r}, wanted one of {', '.join(COLLECTIVES)}")
     for _, name in choice:
-        refusal = parse_algorithm(name).applies(case.ranks, case.collective)
+        algorithm = parse_algorithm(name)
+        if algorithm.name == AUTO or "dedicated" in algorithm.options:
+            raise UsageError(f"{name}: wanted one that every rank takes part in, by its own name")
+        refusal = algorithm.applies(case.ranks, case.collective)
         if refusal is not None:
             raise UsageError(refusal)
     return choice
