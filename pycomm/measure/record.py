@@ -4,6 +4,7 @@ Times are in seconds, sizes in bytes, rates in bytes per second. Every line is s
 null, never NaN.
 """
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -186,7 +187,8 @@ def read_results(path: str | Path) -> Results:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        # At line feeds alone: a reason or a path may hold what else Unicode counts as a line's end.
+        lines = list(io.StringIO(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -212,7 +214,7 @@ def read_results(path: str | Path) -> Results:
 def _read_line(line: str, where: str) -> Record:
     try:
         content = json.loads(line, parse_constant=_refuse_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Error(f"{where}: not JSON: {error}") from error
     kind = _KINDS.get(str(content.get("record"))) if isinstance(content, dict) else None
     if kind is None:

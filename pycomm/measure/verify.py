@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pycomm.measure.contents import Contents, count_wrong_elements, fill_pieces
 from pycomm.measure.elements import element_type
 from pycomm.measure.pattern import choose_period
+from pycomm.units import SIZE_LIMIT
 
 Array = npt.NDArray[Any]
 
@@ -58,7 +59,10 @@ Allocate = Callable[[int, "np.dtype[Any]"], Array]
 
 def allocate_ordinary(count: int, dtype: "np.dtype[Any]") -> Array:
     """An uninitialised array that begins on a cache line, wherever the allocator puts it."""
-    raw = np.empty(count * dtype.itemsize + LINE_BYTES, np.uint8)
+    size = count * dtype.itemsize + LINE_BYTES
+    if size >= SIZE_LIMIT:
+        raise MemoryError(f"{size} bytes are more than any memory has")  # NumPy calls this a ValueError
+    raw = np.empty(size, np.uint8)
     start = -raw.ctypes.data % LINE_BYTES
     return raw[start : start + count * dtype.itemsize].view(dtype)
 

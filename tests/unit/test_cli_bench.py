@@ -357,6 +357,19 @@ def test_a_row_without_memory_fails_and_names_the_one_rank_that_lacks_it(capfd, 
     assert case["reason"].startswith("rank 1: Unable to allocate 4.00 EiB")
 
 
+@pytest.mark.parametrize("buffers", ["ordinary", "symmetric"])
+def test_the_largest_size_there_is_ends_in_a_row_and_not_in_a_crash(capfd, buffers):
+    status, out, _ = bench(
+        capfd, *QUICK, "--sizes", "9223372036854775807", "--buffers", buffers, "--format", "json", "--quiet"
+    )
+    case = json.loads(out.splitlines()[1])
+    # 2^63 - 1 bytes are 2^61 - 1 whole float32; around them lie two guard zones of 256 bytes
+    assert (case["bytes"], case["count"]) == (2**63 - 4, 2**61 - 1)
+    wanted = {"ordinary": (1, "failed", 2**63 - 4 + 512 + 64), "symmetric": (0, "skipped", 2**63 - 4 + 512)}[buffers]
+    assert (status, case["status"]) == wanted[:2]
+    assert f"{wanted[2]} bytes are more than any memory has" in case["reason"]
+
+
 def test_a_row_without_a_worker_is_skipped(capfd):
     (case,) = cases(capfd, "--algorithms", "ps:servers=2,dedicated")
     assert case["status"] == "skipped"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -168,6 +169,7 @@ def test_a_run_that_was_cut_off_can_be_ended(tmp_path):
     [
         ("nonsense\n", "not JSON"),
         ("[]\n", "not a record"),
+        (100_000 * "[" + "\n", "not JSON"),
         ('{"record": "other"}\n', "not a record"),
         (to_line(CASE).replace('"bytes": 1024, ', "") + "\n", "bytes"),
         (to_line(CASE).replace("512000000.0", "NaN") + "\n", "NaN"),
@@ -180,6 +182,11 @@ def test_anything_else_is_refused_naming_file_and_line(tmp_path, line, reason):
         file.write(line + to_line(END) + "\n")
     with pytest.raises(Error, match=rf"r\.jsonl, line 2: .*{reason}"):
         read_results(path)
+
+
+def test_a_text_may_hold_what_unicode_counts_as_the_end_of_a_line(tmp_path):
+    strange = replace(SKIPPED, reason="one\u2028two\x85three\x0cfour")
+    assert read_results(written(tmp_path / "r.jsonl", [RUN, strange, END])).cases == (strange,)
 
 
 def test_a_file_without_a_run_record_is_not_results(tmp_path):
