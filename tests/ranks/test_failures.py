@@ -223,10 +223,19 @@ def alive(pid):
         return False
 
 
+class OnDevice:
+    """An array whose address means nothing to the CPU."""
+
+    def __init__(self):
+        self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+
 @pytest.mark.parametrize(
     ("send", "receive", "message"),
     [
         ([1.0], None, "send is a list, needs a NumPy array"),
+        (OnDevice(), None, "send is a OnDevice, needs a NumPy array"),
+        (np.zeros(4, np.float32), OnDevice(), "receive is a OnDevice, needs a NumPy array"),
         (np.zeros(4, np.uint16), None, "send has dtype uint16"),
         (np.zeros(4, ">f4"), None, "send has dtype >f4"),
         (np.zeros((4, 4), np.float32)[:, 1], None, "send has strides"),
