@@ -76,8 +76,8 @@ def _line(name: str, row: Row) -> list[str]:
     return [
         label,
         row.case,
-        f"{row.measured_s * 1e3:.1f}",
-        f"{row.predicted_s * 1e3:.1f}",
+        f"{row.measured_s * 1e3:.4g}",
+        f"{row.predicted_s * 1e3:.4g}",
         f"{round(row.error, 3) + 0.0:+.1%}",
         note,
     ]

@@ -1,11 +1,13 @@
-"""Published figures that are cut off or changed are refused with file, line and reason."""
+"""What published figures are held against, by hand; those cut off or changed are refused with file, line and reason."""
 
 from __future__ import annotations
 
 import pytest
 
 from pycomm.errors import UsageError
+from pycomm.model.fit import fit_pieces
 from pycomm.model.validation import bcaffe, survey, tf2017
+from pycomm.trace import read_latencies
 
 HEADINGS = {
     "survey": "model,batch_per_gpu,network,method,gpus,samples_per_s,stdev",
@@ -52,3 +54,18 @@ def test_bad_figures_get_file_line_and_reason(tmp_path, kind, text, message):
 def test_a_missing_table_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"measured\.csv: cannot be read"):
         bcaffe.validate(tmp_path)
+
+
+def test_four_nodes_all_reduce_as_two_nodes_and_the_algorithms_say(traces):
+    folder = traces / "bcaffe"
+    rows = [row for row in bcaffe.validate(folder) if row.line == "4-node all-reduce from the 2-node table"]
+    assert len(rows) == 19  # 4 B to 1 MiB
+    assert (rows[0].case, rows[0].measured_s) == ("4 nodes, all-reduce of 4 B", pytest.approx(54.5e-6))
+    assert rows[-1].measured_s == pytest.approx(dict(read_latencies(folder / "allreduce4.log"))[1 << 20])
+    fit = fit_pieces(*zip(*read_latencies(folder / "allreduce2.log"), strict=True))
+    # Recursive doubling: lg p (a + n b), so twice what two nodes take.
+    assert rows[0].predicted_s == pytest.approx(2 * float(fit.cost()(4.0)))
+    # Halving-doubling: 2 lg p a + 2 (p - 1)/p n b. Two nodes take 2 a + n b, four 4 a + 1.5 n b.
+    last = fit.pieces[-1]
+    wanted = 2 * last.latency_s.value + 1.5 * (1 << 20) * last.seconds_per_byte.value
+    assert rows[-1].predicted_s == pytest.approx(wanted)
