@@ -153,13 +153,13 @@ std::optional<std::string> refusal(const AlgorithmRow& row, const Shape& shape) 
   return std::nullopt;
 }
 
-Schedule build(std::string_view algorithm, const Shape& shape) {
+Schedule build(std::string_view algorithm, const Shape& shape, int most_ranks) {
   const AlgorithmRow& row = algorithm_row(algorithm);
   const std::string name(row.name);
   const auto need = [&](bool right, const std::string& what, int found) {
     if (!right) throw UsageError(name + ": " + what + ", got " + std::to_string(found));
   };
-  need(shape.ranks >= 1 && shape.ranks <= kMaxRanks, "ranks must be 1 to " + std::to_string(kMaxRanks), shape.ranks);
+  need(shape.ranks >= 1 && shape.ranks <= most_ranks, "ranks must be 1 to " + std::to_string(most_ranks), shape.ranks);
   need(shape.segments >= 1, "segments must be at least 1", shape.segments);
   need(shape.lanes >= 1, "lanes must be at least 1", shape.lanes);
   need(shape.hosts.empty() || static_cast<int>(shape.hosts.size()) == shape.ranks,

@@ -37,7 +37,8 @@ struct AlgorithmRow {
   std::vector<OptionRow> options;
 };
 
-inline constexpr int kMaxRanks = 1024;
+inline constexpr int kMaxRanks = 1024;           // up to so many every row is proved
+inline constexpr int kMaxSimulatedRanks = 8192;  // and up to so many it is timed on a model of a network
 
 std::span<const AlgorithmRow> registry();
 
@@ -51,7 +52,8 @@ std::optional<std::string> refusal(const AlgorithmRow& row, const Shape& shape);
 // the row does not have.
 std::string canonical_options(const AlgorithmRow& row, const Options& options);
 
-// Raises UsageError for an unknown name or option, and for a shape the algorithm does not apply to.
-Schedule build(std::string_view algorithm, const Shape& shape);
+// Raises UsageError for an unknown name or option, for more than `most_ranks`, and for a shape the algorithm does not
+// apply to.
+Schedule build(std::string_view algorithm, const Shape& shape, int most_ranks = kMaxRanks);
 
 }  // namespace pycomm

@@ -148,7 +148,7 @@ void bind_network(py::module_& module) {
         shape.lanes = lanes;
         shape.options = options;
         shape.hosts = hosts;
-        const Schedule schedule = build(algorithm, shape);
+        const Schedule schedule = build(algorithm, shape, kMaxSimulatedRanks);
         const Network network{link_from(between), link_from(inside), gamma_s_per_byte, alpha_occupies_port, hosts};
         std::vector<ScheduleTimes> times;
         for (std::int64_t count : counts) times.push_back(simulate(schedule, {count, element_bytes, align}, network));

@@ -125,9 +125,14 @@ def test_the_same_simulation_gives_the_same_bits(name):
     assert len(runs) == 1
 
 
-def test_a_thousand_ranks_are_simulated():
-    a, b, n = 1e-6, 1e-9, 4 << 20
-    assert seconds("tree", 1024, n, network(a, b, 0, False)) == pytest.approx(20 * (a + n * b), rel=EXACT)
+@pytest.mark.parametrize(("ranks", "lg"), [(1024, 10), (8192, 13)])
+def test_thousands_of_ranks_are_simulated(ranks, lg):
+    a, b, g, n = 1e-6, 1e-9, 1e-10, 4 << 20
+    net = network(a, b, g, False)
+    assert seconds("tree", ranks, n, net) == pytest.approx(2 * lg * (a + n * b) + lg * n * g, rel=EXACT)
+    assert seconds("recursive-doubling", ranks, n, net) == pytest.approx(lg * a + n * lg * (b + g), rel=EXACT)
+    with pytest.raises(UsageError, match="ranks must be 1 to 8192, got 8193"):
+        seconds("tree", 8193, n, net)
 
 
 def test_no_rank_beats_the_lower_bounds():
