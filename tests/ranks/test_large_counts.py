@@ -15,7 +15,7 @@ import pycomm
 from pycomm.schedules import schedule
 
 PERIOD = 4096 * 4099  # bytes: whole pages, a prime number of them
-REPEATS = -(-(2**31 + 1) // PERIOD)
+REPEATS = -(-(5 << 29) // PERIOD)  # 2.5 GiB, so that many a message begins beyond 2^31
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
