@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pycomm.cuda.probe import cuda_module, missing_device
-from pycomm.errors import Error, Unavailable
+from pycomm.errors import Error, Unavailable, UsageError
 from pycomm.measure.alone import blank_row, timed_row
 from pycomm.measure.elements import element_type
 from pycomm.measure.record import CaseRecord, Loop
@@ -34,10 +34,13 @@ def measure_packing(
     """
     shapes = [shape for layer in network.layers for _, shape in layer.tensors]
     for buffer_dtype in buffer_dtypes:
-        packer = GradientPacker(shapes, element_type(dtype), buffer_dtype=element_type(buffer_dtype))
-        moved = packer.count * (packer.dtype.itemsize + packer.buffer_dtype.itemsize) // 2
-        blanks = [_blank(step, network, packer, device, moved) for step in STEPS]
+        moved = network.parameters * (element_type(dtype).itemsize + element_type(buffer_dtype).itemsize) // 2
+        blanks = [_blank(step, network, dtype, buffer_dtype, device, moved) for step in STEPS]
         reason = missing_device() if device == "cuda" else ""
+        try:
+            packer = GradientPacker(shapes, element_type(dtype), buffer_dtype=element_type(buffer_dtype))
+        except UsageError as error:  # no such conversion
+            reason = str(error)
         if reason:
             yield from (replace(blank, status="skipped", reason=reason) for blank in blanks)
             continue
@@ -124,18 +127,18 @@ def _on_device(packer: GradientPacker, moved: int) -> tuple[TimeStep, int]:
     return time_step, wrong
 
 
-def _blank(step: str, network: ModelTable, packer: GradientPacker, device: str, moved: int) -> CaseRecord:
+def _blank(step: str, network: ModelTable, dtype: str, buffer_dtype: str, device: str, moved: int) -> CaseRecord:
     return blank_row(
         benchmark="packing",
         backend="native",
         algorithm=step,
-        options=f"{network.name},buffer={packer.buffer_dtype.name}",
+        options=f"{network.name},buffer={buffer_dtype}",
         transport="",
         device="cuda:0" if device == "cuda" else "cpu",
-        dtype=packer.dtype.name,
+        dtype=dtype,
         link="device memory" if device == "cuda" else "memory",
         bytes=moved,
-        count=packer.count,
+        count=network.parameters,
     )
 
 

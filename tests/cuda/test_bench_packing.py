@@ -40,6 +40,18 @@ def bench_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     return run
 
 
+def test_types_without_a_conversion_are_skipped_with_the_reason_and_the_others_measured(
+    bench_packing: Callable[..., list[dict[str, Any]]],
+) -> None:
+    records = bench_packing("--dtype", "float64")  # the buffers' types are those of the default
+    cases = [record for record in records if record["record"] == "case"]
+    assert [case["status"] for case in cases] == ["ok"] * 3 + ["skipped"] * 6
+    assert {case["options"].partition("=")[2] for case in cases[3:]} == {"bfloat16", "float16"}
+    for case in cases[3:]:
+        assert "no conversion from float64" in case["reason"]
+        assert (case["bytes"], case["count"]) == (336 * (8 + 2) // 2, 336)
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_pack_unpack_and_copy_are_measured_for_every_buffer_type(
     device: str, bench_packing: Callable[..., list[dict[str, Any]]], emulated_gpus: Callable[..., Any]
