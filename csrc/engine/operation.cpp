@@ -185,7 +185,9 @@ auto Operation::guarded(Part part) {
 
 bool Operation::start() {
   const Board& own = memory_->board(memory_->rank());
-  if (own.state.load(std::memory_order_relaxed) != RankState::running)
+  const RankState state = own.state.load(std::memory_order_relaxed);
+  if (state == RankState::departed) throw UsageError(signature_text_ + ": the communicator is closed");
+  if (state != RankState::running)
     throw TransportError(std::string("this world ended with an earlier failure: ") + own.failure);
   if (!bound_) throw UsageError(signature_text_ + ": it has no buffers since they were last changed in vain");
   for (LaneTasks& lane : lanes_) lane.next = 0;

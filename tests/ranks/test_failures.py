@@ -153,6 +153,18 @@ def test_a_broken_world_says_so_at_the_next_call():
     assert pycomm.run(function, ranks=2, transport="threads") == [True, True]
 
 
+def test_a_closed_communicator_says_so_at_the_next_call():
+    def function(comm):
+        step = comm.prepare_allreduce(np.zeros(4, np.float32))
+        comm.close()
+        for call in (step.run, lambda: comm.allreduce(np.zeros(4, np.float32))):
+            with pytest.raises(pycomm.UsageError, match=r"allreduce of 4 float32 .*: the communicator is closed"):
+                call()
+        return True
+
+    assert pycomm.run(function, ranks=2, transport="threads") == [True, True]
+
+
 def interrupt_itself():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.01)  # Python handles a signal between two of its instructions
