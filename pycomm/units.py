@@ -67,7 +67,7 @@ def _range(text: str, option: str) -> Iterator[int]:
     parts = text.split(":")
     if len(parts) != 3 or parts[2][:1] not in ("x", "+"):
         raise _refuse(option, text, "not a range: wanted FROM:TO:xFACTOR or FROM:TO:+STEP")
-    start, stop = parse_size(parts[0], option), parse_size(parts[1], option)
+    start, stop = (_size_of(part, text, option) for part in parts[:2])
     if start < 1:
         raise _refuse(option, text, "a range starts at 1 byte or more")
     if start > stop:
@@ -77,7 +77,7 @@ def _range(text: str, option: str) -> Iterator[int]:
             raise _refuse(option, text, "the factor is a whole number of 2 or more")
         factor, step = int(parts[2][1:]), 0
     else:
-        factor, step = 1, parse_size(parts[2][1:], option)
+        factor, step = 1, _size_of(parts[2][1:], text, option)
         if step < 1:
             raise _refuse(option, text, "the step is 1 byte or more")
         if (stop - start) // step + 1 > RANGE_LIMIT:
@@ -86,6 +86,14 @@ def _range(text: str, option: str) -> Iterator[int]:
     while size <= stop:
         yield size
         size = size * factor + step
+
+
+def _size_of(part: str, text: str, option: str) -> int:
+    """The size that stands in a range. Raises UsageError that names the whole range."""
+    try:
+        return parse_size(part, option)
+    except UsageError as error:
+        raise _refuse(option, text, str(error).removeprefix(f"{option}: ")) from None
 
 
 def parse_sizes(text: str, option: str = "--sizes") -> list[int]:
