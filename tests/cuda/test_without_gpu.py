@@ -1,10 +1,12 @@
 """Where there is no GPU: everything imports, and everything that needs one says why it is missing."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from pycomm.cli import main
 from pycomm.cli.abilities import find_abilities
 from pycomm.cuda.copies import CLOCKS, Copy, find_copies, measure_copies
 from pycomm.cuda.probe import REBUILD, cuda_module, missing_device, missing_for_arrays
@@ -58,6 +60,38 @@ def test_bench_copy_skips_every_row_with_the_reason() -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.count('"status": "skipped"') == 2 * 6
     assert missing_device() in run.stderr
+
+
+def copies(capsys: pytest.CaptureFixture[str], *options: str) -> list[tuple[str, str, int]]:
+    assert main(["bench", "copy", "--format", "json", *options]) == 0
+    records = map(json.loads, capsys.readouterr().out.splitlines())
+    return [(r["algorithm"], r["options"], r["bytes"]) for r in records if r["record"] == "case"]
+
+
+@no_gpu
+def test_every_option_of_bench_copy_chooses_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--kinds", "h2d,d2d", "--memories", "pinned", "--sizes", "1,4K")
+    assert copies(capsys, *asked) == [
+        (kind, options, size)
+        for kind, both in (("h2d", ("pinned,events", "pinned,host")), ("d2d", ("events", "host")))
+        for size in (1, 4096)
+        for options in both
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("--sizes", "0,4K", "--sizes: '0,4K': a copy is of 1 byte or more"),
+        ("--kinds", "h2h", "--kinds: 'h2h': wanted h2d, d2h, d2d, p2p"),
+        ("--memories", "swapped", "--memories: 'swapped': wanted pinned, pageable"),
+    ],
+)
+def test_what_cannot_be_copied_is_a_usage_error(
+    option: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "copy", option, text]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_copies_of_two_devices_go_both_ways() -> None:
