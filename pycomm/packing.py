@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,7 @@ def _type_of(dtype: npt.DTypeLike, name: str) -> np.dtype[Any]:
 
 
 def _shape_of(shape: Sequence[int] | int) -> tuple[int, ...]:
-    extents = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    extents = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
             raise UsageError(f"packing: shape {shape!r}: {extent!r} is not a whole number")

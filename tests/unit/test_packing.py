@@ -138,6 +138,10 @@ def test_what_is_no_type_shape_or_tensor_is_refused(make, message: str) -> None:
         make()
 
 
+def test_a_shape_is_any_row_of_whole_numbers() -> None:
+    assert GradientPacker([np.array([2, 3]), [4], np.int64(5), ()], F32).shapes == ((2, 3), (4,), (5,), ())
+
+
 def test_other_buffers_than_planned_are_refused() -> None:
     packer = GradientPacker([4], F32)
     tensor = np.zeros(4, F32)
