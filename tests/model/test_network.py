@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pycomm import _core
 from pycomm.errors import UsageError
-from pycomm.model import Link, Network, algorithm_cost, link, preset, simulate
+from pycomm.model import PRESETS, Link, Network, algorithm_cost, link, preset, simulate
 
 EXACT = 1e-9
 PROFILE = settings(max_examples=40, deadline=None, derandomize=True)
@@ -169,21 +169,30 @@ def test_cost_by_simulation_is_a_line_where_the_algorithm_is():
     assert float(algorithm_cost("ring", 1, network(1, 1, 1, False))(100.0)) == 0.0
 
 
-def test_presets_say_where_they_come_from():
-    assert preset("10GbE").bytes_per_s == pytest.approx(1.25e9)
-    assert preset("ib-ndr").bytes_per_s == pytest.approx(50e9)
-    for name in (
-        "pcie3",
-        "pcie4",
-        "pcie5",
-        "nvlink2",
-        "nvlink3",
-        "nvlink4",
-        "1gbe",
-        "25gbe",
-        "100gbe",
-        "ib-fdr",
-    ):
+# Bytes per second of one direction, from the standards: transfers × lanes × coding / 8, links × 25 GB/s, bits / 8.
+BANDWIDTHS = {
+    "pcie3": 8e9 * 16 * 128 / 130 / 8,
+    "pcie4": 16e9 * 16 * 128 / 130 / 8,
+    "pcie5": 32e9 * 16 * 128 / 130 / 8,
+    "nvlink2": 6 * 25e9,
+    "nvlink3": 12 * 25e9,
+    "nvlink4": 18 * 25e9,
+    "1gbe": 1e9 / 8,
+    "10gbe": 10e9 / 8,
+    "25gbe": 25e9 / 8,
+    "100gbe": 100e9 / 8,
+    "ib-fdr": 14.0625e9 * 4 * 64 / 66 / 8,
+    "ib-edr": 25.78125e9 * 4 * 64 / 66 / 8,
+    "ib-hdr": 50e9 * 4 / 8,
+    "ib-ndr": 100e9 * 4 / 8,
+}
+
+
+def test_presets_have_the_standards_bandwidths_and_say_where_they_come_from():
+    assert list(PRESETS) == list(BANDWIDTHS)
+    for name, bytes_per_s in BANDWIDTHS.items():
+        assert preset(name.upper()).bytes_per_s == pytest.approx(bytes_per_s, rel=1e-3)
+        assert 1e-6 <= preset(name).latency_s <= 50e-6
         assert preset(name).source
     with pytest.raises(UsageError, match="unknown network 'token-ring'"):
         preset("token-ring")
