@@ -135,6 +135,6 @@ def _text(record: dict[str, Any], key: str) -> str:
 
 
 def _edges(pairs: Any) -> tuple[tuple[int, int], ...]:
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
         raise UsageError("edges must be a list of [FROM, TO]")
-    return tuple((source, target) for source, target in pairs)
+    return tuple(map(tuple, pairs))

@@ -82,10 +82,7 @@ class Trace:
                 object.__setattr__(self, name, check_time(getattr(self, name), name))
         if self.batch is not None:
             object.__setattr__(self, "batch", check_whole(self.batch, "batch", 1))
-        for edge in self.edges:
-            source, target = (check_whole(place, f"edge {list(edge)}") for place in edge)
-            if not source < target < len(self.layers):
-                raise UsageError(f"edge {list(edge)} must point forward among {len(self.layers)} layers")
+        object.__setattr__(self, "edges", tuple(_checked_edge(edge, len(self.layers)) for edge in self.edges))
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -112,3 +109,10 @@ class Trace:
     def compute_s(self) -> float:
         """Forward, backward and update; unknown ones count 0."""
         return self.forward_s + self.backward_s + (self.update_s or 0.0)
+
+
+def _checked_edge(edge: tuple[int, ...], layers: int) -> tuple[int, int]:
+    places = [check_whole(place, f"edge {list(edge)}") for place in edge]
+    if len(places) != 2 or not places[0] < places[1] < layers:
+        raise UsageError(f"edge {list(edge)} must point forward, from one to another of {layers} layers")
+    return places[0], places[1]

@@ -228,7 +228,11 @@ def test_what_a_format_does_not_say_is_unknown(traces):
         (lambda: Layer(name="a", forward_s=0.0, backward_s=1.0, input_gradient_s=2.0), "more than backward_s"),
         (lambda: Trace(name="n", layers=(), batch=True), "batch is True, not a whole number"),
         (lambda: Trace(name="n", layers=(), input_s=-1.0), "input_s is -1.0"),
-        (lambda: Trace(name="n", layers=(), edges=((0, 1),)), r"edge \[0, 1\] must point forward among 0 layers"),
+        (
+            lambda: Trace(name="n", layers=(), edges=((0, 1),)),
+            r"edge \[0, 1\] must point forward, from one to another of 0 layers",
+        ),
+        (lambda: Trace(name="n", layers=(), edges=((0, 1, 2),)), r"edge \[0, 1, 2\] must point forward"),  # type: ignore
     ],
 )
 def test_a_trace_made_by_hand_is_checked_too(make, message):
@@ -238,9 +242,10 @@ def test_a_trace_made_by_hand_is_checked_too(make, message):
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     layer = Layer(name="a", forward_s=None, backward_s=np.float32(0.5), tensors=(Tensor(name="w", bytes=np.int64(8)),))
-    write(Trace(name="n", layers=(layer,), batch=np.int32(2)), tmp_path / "n.jsonl")
+    edges = ((np.int64(0), np.int64(1)),)
+    write(Trace(name="n", layers=(layer, layer), edges=edges, batch=np.int32(2)), tmp_path / "n.jsonl")
     assert (tmp_path / "n.jsonl").read_text().splitlines()[1].endswith('"tensors": [["w", 8, "float32"]]}')
-    assert read(tmp_path / "n.jsonl").layers == (layer,)
+    assert read(tmp_path / "n.jsonl").layers == (layer, layer)
 
 
 def test_an_unknown_format_or_file_is_refused(tmp_path):
