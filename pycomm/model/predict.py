@@ -196,7 +196,7 @@ def changed(setup: Setup, what: Mapping[str, float]) -> Setup:
     for name, value in what.items():
         if not value > 0:
             raise UsageError(f"what-if {name}={value:g}: it must be positive")
-        if name in ("servers", "batch") and value != int(value):
+        if name in ("servers", "batch") and not float(value).is_integer():
             raise UsageError(f"what-if {name}={value:g}: a whole number is wanted")
         if name in ("bandwidth", "latency"):
             factors = {name: value}

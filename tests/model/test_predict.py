@@ -100,6 +100,9 @@ def test_what_if_changes_what_it_names():
     reading = replace(made, trace=replace(made.trace, input_s=0.4))
     assert predict(reading, 1).bottleneck == "input"
     assert predict(changed(reading, {"input": 2.0}), 1).iteration_s == pytest.approx(0.25)
+    for value in (1.5, float("inf")):
+        with pytest.raises(UsageError, match="a whole number is wanted"):
+            changed(servers, {"servers": value})
     with pytest.raises(UsageError, match="what-if 'luck'"):
         changed(made, {"luck": 2.0})
 
