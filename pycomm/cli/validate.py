@@ -36,8 +36,8 @@ def command(sets: str, folder: Path, format_: str) -> None:
     for name in wanted:
         try:
             rows, remarks = _set(name, folder)
-        except OSError as error:
-            raise UsageError(f"--folder: {error.filename}: {error.strerror}; docs/model.md says what it is") from None
+        except UsageError as error:
+            raise UsageError(f"--folder: {error}; docs/model.md says what it is") from None
         lines += [_line(name, row) for row in rows]
         records += [{"set": name, **asdict(row), "error": row.error} for row in rows]
         for line in dict.fromkeys(row.line for row in rows):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pycomm.algorithms import Algorithm
+from pycomm.checks import check_whole
 from pycomm.errors import UsageError
 from pycomm.model.costs import Cost
 from pycomm.model.gradients import gradients_of
@@ -104,8 +105,7 @@ def job_of(setup: Setup, workers: int, cost: Cost | None = None) -> Job:
 
 def predict(setup: Setup, workers: int) -> Prediction:
     """Raises UsageError for less than one worker, an unknown strategy, or a trace that is not calibrated."""
-    if workers < 1:
-        raise UsageError(f"workers: {workers}; at least 1 is wanted")
+    check_whole(workers, "workers", 1)
     cost = cost_of(setup, workers)
     job = job_of(setup, workers, cost)
     outcome = run(job, iterations=ITERATIONS)

@@ -57,7 +57,8 @@ class Task:
     """`duration_s` on `resource` (None: takes no one's time) once all of `after` have finished.
 
     `of_worker`: one a worker; else one in all, which waits for every worker and which every worker waits for. Raises
-    UsageError, naming the task, for a duration that is not finite or is negative.
+    UsageError, naming the task, for a duration that is not finite or is negative,
+    and for a wait that is no After.
     """
 
     name: str
@@ -70,6 +71,9 @@ class Task:
     def __post_init__(self) -> None:
         check_time(self.duration_s, f"duration_s of task {self.name!r}")
         check_whole(self.priority, f"priority of task {self.name!r}", -(2**31))
+        for wait in self.after:
+            if not isinstance(wait, After):
+                raise UsageError(f"task {self.name!r} waits for {wait!r}, not an After")
 
 
 @dataclass(frozen=True)

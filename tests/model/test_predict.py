@@ -87,6 +87,12 @@ def test_a_faster_link_is_the_same_link_at_another_size():
     assert stretched(sizes) == pytest.approx(direct(sizes), rel=1e-3)
 
 
+@pytest.mark.parametrize("workers", [0, True, 1.5, "2", 2**40])
+def test_workers_are_a_whole_number_from_1(workers):
+    with pytest.raises(UsageError, match="workers is"):
+        predict(setup(), workers)
+
+
 def test_what_if_changes_what_it_names():
     made = setup(strategy="one-message")
     base = predict(made, 8)
@@ -332,4 +338,4 @@ def test_validate_prints_every_set_and_keeps_to_its_goals(capsys, traces):
 
 def test_validate_says_which_file_is_missing(capsys, tmp_path):
     assert main(["validate", "--folder", str(tmp_path)]) == 2
-    assert f"--folder: {tmp_path}/bcaffe/measured.csv: No such file" in capsys.readouterr().err
+    assert f"--folder: {tmp_path}/bcaffe/measured.csv: cannot be read: No such file" in capsys.readouterr().err

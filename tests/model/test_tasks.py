@@ -182,6 +182,12 @@ def test_a_wait_of_an_earlier_iteration_is_a_whole_number():
             After("a", later)
 
 
+@pytest.mark.parametrize("after", ["b", ("b",)])
+def test_a_wait_is_an_after(after):
+    with pytest.raises(UsageError, match="task 'a' waits for 'b', not an After"):
+        Task("a", 1.0, after=after)
+
+
 @pytest.mark.parametrize(
     ("told", "message"),
     [
