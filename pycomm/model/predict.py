@@ -209,7 +209,9 @@ def changed(setup: Setup, what: Mapping[str, float]) -> Setup:
         elif name == "compute":
             trace = scale_compute(trace, 1 / value)
         elif name == "input":
-            trace = replace(trace, input_s=(trace.input_s or 0.0) / value)
+            if not trace.input_s:
+                raise UsageError("what-if input: the trace reads no input, so it would change nothing")
+            trace = replace(trace, input_s=trace.input_s / value)
         else:
             raise UsageError(f"what-if {name!r}: one of {', '.join(CHANGES)}")
     return replace(setup, trace=trace, network=network, low=None, high=None, options=options)

@@ -109,6 +109,8 @@ def test_what_if_changes_what_it_names():
     for value in (1.5, float("inf")):
         with pytest.raises(UsageError, match="a whole number is wanted"):
             changed(servers, {"servers": value})
+    with pytest.raises(UsageError, match="what-if input: the trace reads no input"):
+        changed(made, {"input": 2.0})
     with pytest.raises(UsageError, match="what-if 'luck'"):
         changed(made, {"luck": 2.0})
 
