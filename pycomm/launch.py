@@ -151,7 +151,8 @@ def _run_processes(function: Callable[..., Any], ranks: int, args: tuple[Any, ..
     launcher = os.getpid()
 
     def live(rank: int) -> None:
-        signal.signal(signal.SIGINT, interrupt_once)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, interrupt_once)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _core.die_with_parent(launcher)
         connections: dict[int, Connection] = {}
