@@ -17,7 +17,8 @@ set(host_sources csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp c
 if(PYCOMM_EMULATOR AND (DEFINED SKBUILD OR PYCOMM_PYTHON))
   pybind11_add_module(_emulator NO_EXTRAS csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
   pybind11_add_module(_cuda_emulated NO_EXTRAS csrc/bind/cuda_emulated_module.cpp ${host_sources}
-    csrc/cuda/emulator/runtime/runtime.cpp csrc/cuda/emulator/runtime/bound_kernel.cpp)
+    csrc/cuda/emulator/runtime/bound_kernel.cpp csrc/cuda/emulator/runtime/runtime.cpp
+    csrc/cuda/emulator/runtime/world.cpp)
   target_include_directories(_cuda_emulated PRIVATE csrc/cuda/emulator/runtime)
   foreach(module IN ITEMS _emulator _cuda_emulated)
     target_include_directories(${module} SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS})

@@ -1,22 +1,31 @@
-#include "cuda/emulator/runtime/runtime.hpp"
-
+// CUDA's calls over the emulated devices, those that pycomm makes.
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "cuda/emulator/machine.hpp"
 #include "cuda/emulator/runtime/bound_kernel.hpp"
 #include "cuda/emulator/runtime/cuda_runtime.h"
+#include "cuda/emulator/runtime/world.hpp"
 
-namespace pycomm::emulator {
+using namespace pycomm::emulator;  // NOLINT: CUDA's functions are in no namespace
+
+struct CUstream_st : Stream {};
+struct CUevent_st {
+  std::uint64_t time_ns = 0;
+};
+struct CUgraph_st {
+  std::vector<Launch> launches;
+};
+struct CUgraphExec_st {
+  std::vector<Launch> launches;
+};
 
 namespace {
 
@@ -26,94 +35,8 @@ constexpr int kSharedBytesOfAnyKernel = 48 << 10;                               
 constexpr std::uint64_t kSwitchNs = 100;  // by the clock of events, so that a call is long enough to be a sample
 constexpr std::uint64_t kTurns = 2000;    // switches before another host thread gets its turn
 
-struct Launch {
-  unsigned blocks;
-  unsigned threads;
-  std::uint32_t shared_bytes;
-  std::function<void()> kernel;
-};
-
-struct Allocation {
-  std::size_t bytes;
-  int device;
-};
-
-}  // namespace
-
-}  // namespace pycomm::emulator
-
-struct CUstream_st {
-  int device = 0;
-  int queue = 0;
-  bool capturing = false;
-  std::vector<pycomm::emulator::Launch> captured;
-};
-struct CUevent_st {
-  std::uint64_t time_ns = 0;
-};
-struct CUgraph_st {
-  std::vector<pycomm::emulator::Launch> launches;
-};
-struct CUgraphExec_st {
-  std::vector<pycomm::emulator::Launch> launches;
-};
-
-namespace pycomm::emulator {
-
-namespace {
-
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
-
-struct World {  // what one call of emulate_devices made
-  World(int count, std::uint64_t seed, int processors_each, int major_of_all)
-      : devices(count), processors(processors_each), major(major_of_all), machine(seed) {
-    for (int device = 0; device < count; ++device) defaults.push_back({device, device, false, {}});
-    next_queue = count;
-  }
-  int devices;
-  int processors;
-  int major;  // of their compute capability
-  Machine machine;
-  std::vector<CUstream_st> defaults;  // the default stream of each device
-  int next_queue;
-  std::vector<int> free_queues;
-  std::map<int, int> device_of_queue;
-  std::map<std::uintptr_t, Allocation> allocations;
-  std::map<std::pair<int, int>, bool> peers;
-  std::map<std::pair<int, const void*>, int> shared_bytes;  // [device, kernel]: dynamic shared memory it may have
-  std::string fault;                                        // once a kernel has failed, every call does
-};
-
-struct Runtime {
-  std::mutex mutex;
-  std::atomic<int> wanting{0};
-  // Never destroyed: objects of an earlier world may still release what they hold, and no address comes twice.
-  std::vector<std::unique_ptr<World>> worlds;
-  World& world() {
-    if (worlds.empty()) worlds.push_back(std::make_unique<World>(0, 0, 1, 9));
-    return *worlds.back();
-  }
-};
-
-Runtime& runtime() {
-  static auto* const made = new Runtime;  // host threads may still use it while the process ends
-  return *made;
-}
-
-// The runtime's lock, for a call that returns soon: it goes before those that turn the machine.
-class Turn {
- public:
-  Turn() {
-    ++runtime().wanting;
-    runtime().mutex.lock();
-    --runtime().wanting;
-  }
-  ~Turn() { runtime().mutex.unlock(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  World& world() { return runtime().world(); }
-};
 
 cudaError_t result(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -134,76 +57,18 @@ cudaError_t guarded(const Call& call) {
   }
 }
 
-bool busy(World& world, int device) {
-  for (const auto& [queue, owner] : world.device_of_queue)
-    if (owner == device && !world.machine.idle(queue)) return true;
-  return !world.machine.idle(device);
-}
-
-// The device whose memory lies there; -1: it is the host's.
-int owner_of(const World& world, const void* place) {
-  const auto next = world.allocations.upper_bound(reinterpret_cast<std::uintptr_t>(place));
-  if (next == world.allocations.begin()) return -1;
-  const auto& [begin, found] = *std::prev(next);
-  const std::uintptr_t end = begin + std::max<std::size_t>(found.bytes, 1);
-  return reinterpret_cast<std::uintptr_t>(place) < end ? found.device : -1;
-}
-bool on_device(const World& world, const void* place) { return owner_of(world, place) >= 0; }
-
-void move_bytes(World& world, void* to, const void* from, std::size_t bytes) {
-  std::vector<char> between(bytes);
-  if (on_device(world, from))
-    world.machine.memory().read(between.data(), from, bytes);
-  else
-    std::memcpy(between.data(), from, bytes);
-  if (on_device(world, to))
-    world.machine.memory().write(to, between.data(), bytes);
-  else
-    std::memcpy(to, between.data(), bytes);
-}
-
-CUstream_st& stream_of(World& world, cudaStream_t stream) {
+Stream& stream_of(World& world, cudaStream_t stream) {
   return stream == nullptr ? world.defaults.at(static_cast<std::size_t>(current_device)) : *stream;
 }
 
-cudaError_t put(World& world, CUstream_st& stream, Launch launch) {
-  if (stream.capturing) {
-    stream.captured.push_back(std::move(launch));
-    return cudaSuccess;
-  }
-  world.machine.launch(stream.device, launch.blocks, launch.threads, std::move(launch.kernel), stream.queue,
-                       launch.shared_bytes);
+// Work of the host's side, in the stream's order.
+cudaError_t put_task(World& world, Stream& stream, std::function<void()> task) {
+  if (stream.capturing) return cudaErrorStreamCaptureUnsupported;
+  put(world, stream, {1, 1, 0, std::move(task)});
   return cudaSuccess;
 }
 
-// Work of the host's side, in the stream's order.
-cudaError_t put_task(World& world, CUstream_st& stream, std::function<void()> task) {
-  if (stream.capturing) return cudaErrorStreamCaptureUnsupported;
-  return put(world, stream, {1, 1, 0, std::move(task)});
-}
-
-// A copy in host memory of the allocation that holds `place`, from there on: kernels read their tables with plain
-// loads, which the emulator's own addresses do not allow.
-std::shared_ptr<std::vector<char>> host_copy(World& world, const void* place) {
-  const auto address = reinterpret_cast<std::uintptr_t>(place);
-  const auto found = std::prev(world.allocations.upper_bound(address));
-  auto copy = std::make_shared<std::vector<char>>(found->first + found->second.bytes - address);
-  world.machine.memory().read(copy->data(), place, copy->size());
-  return copy;
-}
-
 }  // namespace
-
-void emulate_devices(int devices, std::uint64_t seed, int processors, int major) {
-  const Turn turn;
-  runtime().worlds.push_back(std::make_unique<World>(devices, seed, processors, major));
-}
-
-std::uint64_t bulk_copies() { return Turn().world().machine.bulk_copies(); }
-
-}  // namespace pycomm::emulator
-
-using namespace pycomm::emulator;  // NOLINT: CUDA's functions are in no namespace
 
 const char* cudaGetErrorString(cudaError_t error) {
   thread_local std::string text;
@@ -337,7 +202,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
 }
 cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned) {
   std::memcpy(data, handle.reserved, sizeof *data);
-  return guarded([&](World& world) { return on_device(world, *data) ? cudaSuccess : cudaErrorInvalidValue; });
+  return guarded([&](World& world) { return owner_of(world, *data) >= 0 ? cudaSuccess : cudaErrorInvalidValue; });
 }
 cudaError_t cudaIpcCloseMemHandle(void*) { return cudaSuccess; }
 
@@ -368,7 +233,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void
     auto bound = bind_kernel(kernel, arguments[0], [&](const void* table) { return host_copy(world, table); });
     if (!bound) return cudaErrorInvalidValue;
     const auto shared = static_cast<std::uint32_t>(shared_bytes);
-    return put(world, stream_of(world, stream), {blocks.x, threads.x, shared, std::move(bound)});
+    put(world, stream_of(world, stream), {blocks.x, threads.x, shared, std::move(bound)});
+    return cudaSuccess;
   });
 }
 
@@ -382,7 +248,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
       world.free_queues.pop_back();
     }
     world.device_of_queue[queue] = current_device;
-    *stream = std::make_unique<CUstream_st>(CUstream_st{current_device, queue, false, {}}).release();
+    *stream = std::make_unique<CUstream_st>(CUstream_st{{current_device, queue, false, {}}}).release();
     return cudaSuccess;
   });
 }
@@ -397,7 +263,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   for (;;) {
     bool done = false;
     const cudaError_t error = guarded([&](World& world) {
-      CUstream_st& waited = stream_of(world, stream);
+      Stream& waited = stream_of(world, stream);
       if (waited.capturing) return cudaErrorStreamCaptureUnsupported;
       if (!world.machine.idle(waited.queue)) world.machine.advance(kTurns);
       done = world.machine.idle(waited.queue);
@@ -405,7 +271,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     });
     if (done || error != cudaSuccess) return error;
     do std::this_thread::yield();
-    while (runtime().wanting > 0);
+    while (Turn::is_awaited());
   }
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
