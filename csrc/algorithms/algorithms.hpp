@@ -25,10 +25,13 @@ void ps_allreduce(Builder& rank);
 void mesh_allreduce(Builder& rank);
 void mesh_reduce_scatter(Builder& rank);
 void mesh_allgather(Builder& rank);
+void mesh_reduce(Builder& rank);
 void mesh_broadcast(Builder& rank);
 void mesh_alltoall(Builder& rank);
 
 void direct_allreduce(Builder& rank);
+void direct_reduce(Builder& rank);
+void direct_broadcast(Builder& rank);
 
 void hierarchical_allreduce(Builder& rank);
 

@@ -8,22 +8,63 @@
 // Two messages one after another whatever the ranks, and the bytes of the ring. One rank sums each chunk, so all hold
 // the same bits. In place a chunk comes back only from the owner that took it.
 //
+// A reduce is the same with all chunks coming back to the root alone; a broadcast begins with the root giving each
+// owner its chunk.
+//
 // Source: derived; the costs are in FORMULAS (reduce-scatter and all-gather over the mesh). NCCL and MSCCL call its
 // kind "all pairs".
 #include "algorithms/algorithms.hpp"
 
 namespace pycomm::algorithms {
 
+namespace {
+
+// Each rank sums its chunk in `sum`.
+void reduce_own_chunk(Builder& rank, Spot sum) {
+  const int ranks = rank.ranks(), me = rank.rank();
+  for (int turn = 1; turn < ranks; ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
+  std::vector<Operand> operands;
+  for (int peer = 0; peer < ranks; ++peer) operands.push_back(peer == me ? own(in(me)) : message(peer));
+  rank.combine(sum, operands);
+  rank.scale(sum);
+}
+
+}  // namespace
+
 void direct_allreduce(Builder& rank) {
   const int ranks = rank.ranks(), me = rank.rank();
   rank.chunks(ranks);
   rank.deal([&] {
-    for (int turn = 1; turn < ranks; ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
-    std::vector<Operand> operands;
-    for (int peer = 0; peer < ranks; ++peer) operands.push_back(peer == me ? own(in(me)) : message(peer));
-    rank.combine(out(me), operands);
-    rank.scale(out(me));
+    reduce_own_chunk(rank, out(me));
     for (int turn = 1; turn < ranks; ++turn) rank.send(out(me), rank.ahead(turn));
+    for (int turn = 1; turn < ranks; ++turn) rank.recv(out(rank.ahead(-turn)), rank.ahead(-turn));
+  });
+}
+
+void direct_reduce(Builder& rank) {
+  const int ranks = rank.ranks(), me = rank.rank(), root = rank.root();
+  rank.chunks(ranks);
+  rank.deal([&] {
+    const Spot sum = me == root ? out(me) : tmp(0, me);
+    reduce_own_chunk(rank, sum);
+    if (me != root) rank.send(sum, root);
+    for (int turn = 1; me == root && turn < ranks; ++turn) rank.recv(out(rank.ahead(-turn)), rank.ahead(-turn));
+  });
+}
+
+void direct_broadcast(Builder& rank) {
+  const int ranks = rank.ranks(), me = rank.rank(), root = rank.root();
+  rank.chunks(ranks);
+  rank.deal([&] {
+    if (me == root) {
+      for (int turn = 1; turn < ranks; ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
+      for (int turn = 1; turn < ranks; ++turn) rank.send(in(me), rank.ahead(turn));
+      for (int chunk = 0; chunk < ranks; ++chunk) rank.copy(out(chunk), in(chunk));
+      return;
+    }
+    rank.recv(out(me), root);
+    for (int turn = 1; turn < ranks; ++turn)
+      if (rank.ahead(turn) != root) rank.send(out(me), rank.ahead(turn));
     for (int turn = 1; turn < ranks; ++turn) rank.recv(out(rank.ahead(-turn)), rank.ahead(-turn));
   });
 }

@@ -49,6 +49,17 @@ void mesh_allgather(Builder& rank) {
   });
 }
 
+void mesh_reduce(Builder& rank) {
+  rank.deal([&] {
+    if (rank.rank() != rank.root()) {
+      rank.send(in(0), rank.root());
+      return;
+    }
+    rank.combine(out(0), all_in_order(rank, in(0)));
+    rank.scale(out(0));
+  });
+}
+
 void mesh_broadcast(Builder& rank) {
   const bool first = rank.rank() == rank.root();
   rank.deal([&] {

@@ -80,6 +80,9 @@ def test_cutting_chunks_into_segments_leaves_the_bytes_and_multiplies_the_messag
         ("mesh", "allgather", 8, 7 * MIB // 8, 1),
         ("mesh", "alltoall", 8, 7 * MIB // 8, 1),
         ("mesh", "broadcast", 8, 7 * MIB, 1),
+        ("mesh", "reduce", 8, 7 * MIB, 1),
+        ("direct", "broadcast", 8, 2 * 7 * MIB // 8, 2),  # the root's, which gives out chunks and its own
+        ("direct", "reduce", 8, 2 * 7 * MIB // 8, 2),  # the root's, which sums one chunk and takes the others
     ],
 )
 def test_bytes_and_rounds_of_the_other_collectives(name, collective, ranks, bytes_each, rounds):
@@ -116,6 +119,8 @@ def test_temporary_memory_is_what_is_needed():
         assert tmp("ps:dedicated", ranks=5, in_place=in_place) == 1
         assert tmp("ring", ranks=5, in_place=in_place, collective="reduce_scatter") == 2
         assert tmp("tree", ranks=5, in_place=in_place, collective="reduce") == 1
+        assert tmp("direct", ranks=5, in_place=in_place, collective="reduce") == 1
+        assert tmp("mesh", ranks=5, in_place=in_place, collective="reduce") == 0
     assert tmp("mesh", ranks=5) == 0
     assert tmp("mesh", ranks=5, in_place=True) == 1
 
