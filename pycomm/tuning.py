@@ -29,6 +29,8 @@ WORTH_A_CHANGE: Final = 0.03
 MESH_BYTES: Final = 4 << 10
 MESH_BYTES_OF_TWO: Final = 64 << 10
 DIRECT_BYTES: Final = 1 << 20
+REDUCE_IN_PARTS_BYTES: Final = 256 << 10
+FEW_RANKS: Final = 8
 
 Choice = tuple[tuple[int, str], ...]  # ((0, "mesh"), (6000, "direct"), …)
 
@@ -58,22 +60,26 @@ def shipped(case: Case) -> Choice:
     many; then `direct`, two hops at the least bytes; beyond a mebibyte of ordinary buffers, where all depends on what
     stays in the caches, `ring`. The bounds are those seen on two cores, of an EPYC and of a Xeon, with 2 to 7 ranks.
 
-    The others are derived. Reduce-scatter and all-gather are the halves of `direct` (over the mesh) and `ring`, which
-    move the same bytes; so the bound is theirs. A broadcast takes lg p hops down the tree, or, where many segments
-    follow one another, a chain in which nobody sends the buffer twice. Reduce and all-to-all have one algorithm each.
+    Reduce-scatter and all-gather are the halves of `direct` (over the mesh) and `ring`, which move the same bytes; so
+    the bound is theirs. A broadcast and a reduce take one hop over the mesh, up to four times as fast as a tree's two
+    at 64 KiB and four ranks; among many ranks the root has fewer messages in a tree. Large broadcasts take a chain
+    (`ring`), in which nobody sends the buffer twice; large reductions are summed in parts by everyone (`direct`), which
+    among a few ranks pays on symmetric buffers alone. This was measured with two and four ranks, and is derived for
+    more. All-to-all has one algorithm.
     """
     ring = ((DIRECT_BYTES + 1, "ring"),) if case.buffers == ORDINARY else ()
+    few_ranks = case.ranks <= FEW_RANKS
     match case.collective:
         case "allreduce":
-            few = "mesh" if case.ranks <= 8 else "recursive-doubling"
             few_bytes = MESH_BYTES_OF_TWO if case.ranks == 2 else MESH_BYTES
-            return ((0, few), (few_bytes + 1, "direct"), *ring)
+            return ((0, "mesh" if few_ranks else "recursive-doubling"), (few_bytes + 1, "direct"), *ring)
         case "reduce_scatter" | "allgather":
             return ((0, "mesh"), *ring)
         case "broadcast":
-            return ((0, "tree"), *ring)
+            return ((0, "mesh" if few_ranks else "tree"), *ring)
         case "reduce":
-            return ((0, "tree"),)
+            parts = () if few_ranks and case.buffers == ORDINARY else ((REDUCE_IN_PARTS_BYTES, "direct"),)
+            return ((0, "mesh" if few_ranks else "tree"), *parts)
         case _:
             return ((0, "mesh"),)
 

@@ -276,7 +276,7 @@ def prepared_runs_again(comm):
 
 
 def test_prepared_operations_run_again_and_again():
-    assert pycomm.run(prepared_runs_again, 3) == [["tree", "tree", "mesh"]] * 3
+    assert pycomm.run(prepared_runs_again, 3) == [["mesh", "mesh", "mesh"]] * 3
 
 
 def algorithms_of_auto(comm, block, symmetric):
@@ -294,10 +294,10 @@ def algorithms_of_auto(comm, block, symmetric):
 @pytest.mark.parametrize(
     ("block", "symmetric", "algorithms"),
     [
-        (100, False, ["mesh", "mesh", "tree"]),
-        (1 << 17, False, ["mesh", "mesh", "tree"]),  # 1 MiB of both blocks
+        (100, False, ["mesh", "mesh", "mesh"]),
+        (1 << 17, False, ["mesh", "mesh", "mesh"]),  # 1 MiB of both blocks
         ((1 << 17) + 1, False, ["ring", "ring", "ring"]),
-        ((1 << 17) + 1, True, ["mesh", "mesh", "tree"]),
+        ((1 << 17) + 1, True, ["mesh", "mesh", "mesh"]),
     ],
 )
 def test_auto_takes_an_algorithm_by_the_size_of_the_whole_and_the_buffers(block, symmetric, algorithms):
