@@ -14,6 +14,10 @@ set_source_files_properties(csrc/cuda/emulator/engine_kernels.cpp csrc/cuda/emul
 set(host_sources csrc/bind/cuda.cpp csrc/bind/errors.cpp csrc/cuda/devices.cpp csrc/cuda/operation.cpp
   csrc/cuda/packing.cpp csrc/cuda/copies.cpp csrc/cuda/timing.cpp)
 
+# As in _core, the bindings of a module are compiled as one; the rest file by file.
+set_source_files_properties(csrc/bind/cuda.cpp csrc/bind/cuda_emulated_module.cpp csrc/bind/cuda_emulator.cpp
+  csrc/bind/cuda_module.cpp csrc/bind/errors.cpp PROPERTIES UNITY_GROUP bindings)
+
 if(PYCOMM_EMULATOR AND (DEFINED SKBUILD OR PYCOMM_PYTHON))
   pybind11_add_module(_emulator NO_EXTRAS csrc/bind/cuda_emulator.cpp csrc/bind/errors.cpp)
   pybind11_add_module(_cuda_emulated NO_EXTRAS csrc/bind/cuda_emulated_module.cpp ${host_sources}
@@ -23,6 +27,7 @@ if(PYCOMM_EMULATOR AND (DEFINED SKBUILD OR PYCOMM_PYTHON))
   foreach(module IN ITEMS _emulator _cuda_emulated)
     target_include_directories(${module} SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS})
     target_link_libraries(${module} PRIVATE pycomm_emulator)
+    set_target_properties(${module} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     install(TARGETS ${module} DESTINATION pycomm)
   endforeach()
 endif()
@@ -67,5 +72,6 @@ if(DEFINED SKBUILD OR PYCOMM_PYTHON)
   target_include_directories(_cuda SYSTEM PRIVATE ${pybind11_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
   # The static runtime looks for the driver when first called: no link to libcuda, so the module imports everywhere.
   target_link_libraries(_cuda PRIVATE pycomm_kernels pycomm_device_plan CUDA::cudart_static)
+  set_target_properties(_cuda PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   install(TARGETS _cuda DESTINATION pycomm)
 endif()
