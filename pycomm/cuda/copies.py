@@ -73,7 +73,8 @@ def measure_copies(
             yield from (replace(_by(blank, clock), reason=str(error)) for clock in CLOCKS)
             continue
         for clock, elapsed_ns in zip(CLOCKS, elapsed, strict=True):
-            yield timed_row(_by(blank, clock), np.asarray(elapsed_ns)[WARMUP:], WARMUP, Loop("c++", "each", 1))
+            loop = Loop("c++", "each", 1, clock)
+            yield timed_row(_by(blank, clock), np.asarray(elapsed_ns)[WARMUP:], WARMUP, loop)
 
 
 def _time_on_device(kind: str, device: int, peer: int, pinned: bool, size: int, samples: int) -> tuple[Any, Any]:

@@ -114,6 +114,7 @@ def test_a_copy_is_recorded_by_both_clocks_and_without_its_warm_up() -> None:
 
     events, host = measure_copies([Copy("h2d", 0, "pageable")], (4096,), 10, time_copies)
     assert (events.options, host.options) == ("pageable,events", "pageable,host")
+    assert (events.loop.clock, host.loop.clock) == ("events", "host")
     assert (events.time_s.median, host.time_s.median) == (1e-6, 2e-6)
     assert (events.iterations, events.time_s.max) == (10, 1e-6)
     assert events.algbw_Bps == pytest.approx(4.096e9)
