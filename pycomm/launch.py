@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 from typing import Any, TypeVar
 
 from pycomm import _core
 from pycomm.communicator import Communicator
 from pycomm.errors import Error, RankError, TransportError, UsageError
-from pycomm.world import Meeting, SingleWorld, SocketWorld, ThreadWorld, World
+from pycomm.world import Meeting, SingleWorld, SocketWorld, ThreadWorld, World, checked_timeout
 
 Result = TypeVar("Result")
 
@@ -83,6 +84,9 @@ def run(
     """
     if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
         raise UsageError(f"run: ranks is {ranks!r}, needs a whole number from 1")
+    if not isinstance(args, Sequence) or isinstance(args, str):
+        raise UsageError(f"run: args is {args!r}, needs a tuple of what the function takes after its communicator")
+    checked_timeout(timeout)
     if transport not in ("shm", "threads"):
         raise UsageError(f"run: transport is {transport!r}, needs 'shm' or 'threads'")
     start = _run_threads if transport == "threads" else _run_processes
@@ -220,7 +224,7 @@ def _report(writer: Connection, live: Callable[[], Any]) -> None:
         outcome: Any = live()
         _ignore_interrupts()  # the report arrives whole
         error: BaseException | None = None
-        writer.send(outcome)
+        writer.send_bytes(_pickled(outcome))
     except BaseException as raised:
         _ignore_interrupts()
         error = raised
@@ -230,6 +234,14 @@ def _report(writer: Connection, live: Callable[[], Any]) -> None:
         sys.stderr.flush()
     if error is not None:
         os._exit(1)
+
+
+def _pickled(outcome: Any) -> Any:
+    try:
+        return ForkingPickler.dumps(outcome)
+    except Exception as error:
+        kind = type(outcome).__name__
+        raise UsageError(f"a rank's result must be picklable, and this {kind} is not: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -311,7 +323,8 @@ class _Supervisor:
             how = f"killed by signal {-code} ({signal.Signals(-code).name})" if code and code < 0 else f"exit {code}"
             if rank in self._ended:
                 return Failure(rank, TransportError(f"{where} went on after another had failed: {how}"), ended=True)
-            return Failure(rank, TransportError(f"{where} died: {how}"), died=True)
+            hint = "; the kernel does so where memory runs out" if code == -signal.SIGKILL else ""
+            return Failure(rank, TransportError(f"{where} died: {how}{hint}"), died=True)
         if isinstance(outcome, _Raised):
             outcome.error.__cause__ = RankError(f"on rank {rank}:\n{outcome.trace}")
             return Failure(rank, outcome.error)

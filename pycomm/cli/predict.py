@@ -179,6 +179,8 @@ def _networks(
             algorithm, ranks, options, fit = choose(fitted, "ring")
         except UsageError as error:
             raise UsageError(f"--fit: {fit_file}: {error}") from None
+        for warning in fit.warnings:
+            click.echo(f"warning: {fit_file}: {warning}", err=True)
         behind = link_behind(fit, algorithm, ranks, options)
         found = [
             Network(between=one, inside=within, ranks_a_host=ranks_a_host)

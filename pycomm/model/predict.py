@@ -85,17 +85,22 @@ class Faster:
 
 def cost_of(setup: Setup, workers: int, network: Network | None = None) -> Cost:
     """The all-reduce's cost among that many workers; dedicated servers come on top of them."""
-    name, options = algorithm_of(setup), dict(setup.options)
-    ranks = workers
+    options, ranks = options_of(setup, workers), workers
     if "dedicated" in options and workers > 1:
         ranks += options.get("servers", 1)
-    elif "servers" in options:
-        options["servers"] = min(options["servers"], workers)
-    return algorithm_cost(name, ranks, network or setup.network, options=options)
+    return algorithm_cost(algorithm_of(setup), ranks, network or setup.network, options=options)
 
 
 def algorithm_of(setup: Setup) -> str:
     return setup.algorithm or strategy(setup.strategy).algorithm
+
+
+def options_of(setup: Setup, workers: int) -> dict[str, int]:
+    """The algorithm's options among that many workers: where workers serve, no more servers than there are."""
+    options = dict(setup.options)
+    if "servers" in options and ("dedicated" not in options or workers == 1):
+        options["servers"] = min(options["servers"], workers)
+    return options
 
 
 def job_of(setup: Setup, workers: int, cost: Cost | None = None) -> Job:
@@ -119,7 +124,7 @@ def predict(setup: Setup, workers: int) -> Prediction:
     return Prediction(
         workers=workers,
         strategy=setup.strategy,
-        algorithm=str(Algorithm(algorithm_of(setup), setup.options)),
+        algorithm=str(Algorithm(algorithm_of(setup), options_of(setup, workers))),
         iteration_s=outcome.period_s,
         low_s=bounds[0],
         high_s=bounds[1],

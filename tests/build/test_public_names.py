@@ -8,7 +8,7 @@ from types import ModuleType
 import pycomm
 
 # Slow to import, or optional: a command or call that needs one imports it itself.
-NOT_AT_IMPORT = {"click", "cupy", "matplotlib", "mpi4py", "pytest", "rich", "scipy", "torch"}
+NOT_AT_IMPORT = {"click", "cupy", "matplotlib", "mpi4py", "plotly", "pytest", "rich", "scipy", "torch"}
 
 
 def modules_after(statement: str) -> set[str]:

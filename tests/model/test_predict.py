@@ -341,3 +341,10 @@ def test_validate_prints_every_set_and_keeps_to_its_goals(capsys, traces):
 def test_validate_says_which_file_is_missing(capsys, tmp_path):
     assert main(["validate", "--folder", str(tmp_path)]) == 2
     assert f"--folder: {tmp_path}/bcaffe/measured.csv: cannot be read: No such file" in capsys.readouterr().err
+
+
+def test_a_row_names_as_many_servers_as_there_are_workers(capsys):
+    options = "--models resnet50 --networks 10gbe --workers 2,4 --algorithms ps:servers=3 --format json"
+    assert main(["predict", *options.split()]) == 0
+    rows = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [row["algorithm"] for row in rows] == ["ps:servers=2", "ps:servers=3"]
