@@ -218,9 +218,13 @@ def test_no_rank_outlives_its_launcher(sent):
     launcher = subprocess.Popen(
         [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
     )
-    pids = [int(launcher.stdout.readline()) for _ in range(3)]
-    launcher.send_signal(sent)
-    assert launcher.wait(10) != 0
+    try:
+        pids = [int(launcher.stdout.readline()) for _ in range(3)]
+        launcher.send_signal(sent)
+        assert launcher.wait(10) != 0
+    finally:
+        launcher.kill()
+        launcher.wait()
     deadline = time.monotonic() + 10
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -15,22 +15,32 @@ import pycomm
 LONG = ("--ranks", "3", "--algorithms", "ring", "--sizes", "64:1M:x2", "--target-ci", "0.0001%")
 
 
-def started(path, *arguments):
-    """A sweep that would take half a minute, once its first row is on disk."""
-    command = [sys.executable, "-m", "pycomm", "bench", "allreduce", *LONG, "--out", str(path), *arguments]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent, start_new_session=True
-    )
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_text().count("\n") < 3:
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    return process
+@pytest.fixture
+def started():
+    """Starts a sweep that would take half a minute, and gives it once its first row is on disk."""
+    processes = []
+
+    def start(path, *arguments):
+        command = [sys.executable, "-m", "pycomm", "bench", "allreduce", *LONG, "--out", str(path), *arguments]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=path.parent, start_new_session=True
+        )
+        processes.append(process)
+        deadline = time.monotonic() + 60
+        while not path.exists() or path.read_text().count("\n") < 3:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_a_killed_rank_ends_the_sweep_and_keeps_the_rows(tmp_path, rank):
+def test_a_killed_rank_ends_the_sweep_and_keeps_the_rows(tmp_path, started, rank):
     path = tmp_path / "r.jsonl"
     process = started(path)
     before = pycomm.read_results(path)
@@ -45,7 +55,7 @@ def test_a_killed_rank_ends_the_sweep_and_keeps_the_rows(tmp_path, rank):
     assert f"rank {rank}" in results.end.reason
 
 
-def test_a_rank_silent_for_the_timeout_ends_the_sweep(tmp_path):
+def test_a_rank_silent_for_the_timeout_ends_the_sweep(tmp_path, started):
     path = tmp_path / "r.jsonl"
     process = started(path, "--timeout", "1")
     os.kill(pycomm.read_results(path).run.world.ranks[1].pid, signal.SIGSTOP)
@@ -57,7 +67,7 @@ def test_a_rank_silent_for_the_timeout_ends_the_sweep(tmp_path):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_sweep_says_so_and_keeps_the_rows(tmp_path, stop):
+def test_an_interrupted_sweep_says_so_and_keeps_the_rows(tmp_path, started, stop):
     path = tmp_path / "r.jsonl"
     process = started(path)
     before = pycomm.read_results(path).cases
@@ -72,7 +82,7 @@ def test_an_interrupted_sweep_says_so_and_keeps_the_rows(tmp_path, stop):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_interrupting_the_whole_group_is_the_same(tmp_path, stop):
+def test_interrupting_the_whole_group_is_the_same(tmp_path, started, stop):
     """Ctrl-C in a terminal reaches every process of the job, and so does the end that a batch system sends."""
     path = tmp_path / "r.jsonl"
     process = started(path)
@@ -83,16 +93,12 @@ def test_interrupting_the_whole_group_is_the_same(tmp_path, stop):
     assert pycomm.read_results(path).end.status == "interrupted"
 
 
-def test_rows_come_as_they_finish(tmp_path):
+def test_rows_come_as_they_finish(tmp_path, started):
     path = tmp_path / "r.jsonl"
     process = started(path, "--format", "json")
-    try:
-        assert json.loads(process.stdout.readline())["record"] == "run"
-        assert json.loads(process.stdout.readline())["record"] == "case"
-        assert process.poll() is None
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
+    assert json.loads(process.stdout.readline())["record"] == "run"
+    assert json.loads(process.stdout.readline())["record"] == "case"
+    assert process.poll() is None
 
 
 def test_a_reader_that_leaves_is_no_traceback():
