@@ -47,7 +47,9 @@ class Native:
         else:
             buffers = checked_buffers(comm, request.collective, request.send, request.receive, request.root)
             operation = Operation(comm, buffers, op=request.op or "sum", algorithm=request.algorithm)
-        return Prepared(operation.run, operation.native, operation.segments)
+        text = ":".join(filter(None, (operation.algorithm, operation.options)))
+        took = _behind_auto(request, text, comm.ranks)
+        return Prepared(operation.run, operation.native, operation.segments, took=took)
 
 
 def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
@@ -75,7 +77,17 @@ def _prepare_on_device(comm: Communicator, request: Request) -> Prepared:
         barrier = comm.barrier_native
         return operation.time(stream, samples, batch, graph=graph, barrier=barrier, barrier_each=barrier_each)
 
-    return Prepared(run, None, operation.segments, operation.warnings, on_stream=on_stream, close=operation.close)
+    took = _behind_auto(request, operation.algorithm, comm.ranks)
+    return Prepared(
+        run, None, operation.segments, operation.warnings, on_stream=on_stream, took=took, close=operation.close
+    )
+
+
+def _behind_auto(request: Request, took: str, ranks: int) -> Contender | None:
+    """What an operation that was asked for ``auto`` took; None for any other."""
+    if request.algorithm != AUTO:
+        return None
+    return _contender(parse_algorithms(took, kernels=tuple(SHOTS))[0], request.collective, request.root, ranks)
 
 
 def _contender(algorithm: Algorithm, collective: str, root: int, ranks: int) -> Contender:

@@ -33,27 +33,6 @@ class Request:
     receive: Any = None
 
 
-# (samples, batch, graph, barrier before each) -> this rank's elapsed nanoseconds of each sample: by events on the
-# stream, and by the host's clock
-TimeOnStream = Callable[[int, int, bool, bool], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An operation ready to run, to its end.
-
-    With `native`, a `_core.Runnable`, it is timed by the loop in C++; with `on_stream`, by events on a GPU's stream and
-    by the host's clock. `close` is called by all ranks together when the row is done.
-    """
-
-    run: Callable[[], object]
-    native: Any = None
-    segments: int = 1
-    warnings: tuple[str, ...] = ()
-    on_stream: TimeOnStream | None = None
-    close: Callable[[], object] = lambda: None
-
-
 @dataclass(frozen=True)
 class Contender:
     """An entrant of a sweep: a backend's algorithm with its options, and how many of the ranks contribute.
@@ -73,6 +52,29 @@ class Contender:
     def text(self) -> str:
         """As it is written on the command line: ``ps:servers=2``."""
         return f"{self.algorithm}:{self.options}" if self.options else self.algorithm
+
+
+# (samples, batch, graph, barrier before each) -> this rank's elapsed nanoseconds of each sample: by events on the
+# stream, and by the host's clock
+TimeOnStream = Callable[[int, int, bool, bool], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An operation ready to run, to its end.
+
+    With `native`, a `_core.Runnable`, it is timed by the loop in C++; with `on_stream`, by events on a GPU's stream and
+    by the host's clock. `took` is what stands behind ``auto``. `close` is called by all ranks together when the row is
+    done.
+    """
+
+    run: Callable[[], object]
+    native: Any = None
+    segments: int = 1
+    warnings: tuple[str, ...] = ()
+    on_stream: TimeOnStream | None = None
+    took: Contender | None = None
+    close: Callable[[], object] = lambda: None
 
 
 def unknown_wire_bytes(size: int, itemsize: int) -> None:

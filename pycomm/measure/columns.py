@@ -35,8 +35,13 @@ def contender_name(case: CaseRecord) -> str:
 
 
 def best_median_s(cases: list[CaseRecord]) -> float | None:
-    """The shortest median of rows that belong together; None when there is nothing to compare."""
-    medians = [case.time_s.median for case in cases if case.time_s is not None]
+    """The shortest median of rows that belong together; None when there is nothing to compare.
+
+    Rows with dedicated servers sum fewer contributions than the others, and are not held against them.
+    """
+    timed = [(case.workers, case.time_s.median) for case in cases if case.time_s is not None]
+    most = max((workers for workers, _ in timed), default=0)
+    medians = [median for workers, median in timed if workers == most]
     return min(medians) if len(medians) > 1 else None
 
 
@@ -75,7 +80,7 @@ def _wire(case: CaseRecord, best_s: float | None) -> str:
 def _behind(case: CaseRecord, best_s: float | None) -> str:
     if case.time_s is None or best_s is None or best_s <= 0:
         return MISSING
-    return BEST if case.time_s.median <= best_s else f"{case.time_s.median / best_s:.2f}"
+    return BEST if case.time_s.median == best_s else f"{case.time_s.median / best_s:.2f}"
 
 
 def _wrong(case: CaseRecord, best_s: float | None) -> str:

@@ -71,7 +71,7 @@ class CaseRecord:
     where nothing was checked. `wire_bytes_busiest_rank` is the maximum over ranks of the larger of bytes sent and
     received in one call, None where it is not known. `bytes` is S of the definitions of bandwidth, the larger buffer;
     `count` the elements of a block where the collective has blocks. `op` is empty and `root` None where there is none.
-    `status` is ok, wrong, skipped or failed; `reason` says why.
+    `status` is ok, wrong, skipped or failed; `reason` says why, and of an ok row of ``auto`` what it took.
     Where `time_s` is by events on a GPU's stream, `host_time_s` is of the same samples by the host's clock.
     """
 

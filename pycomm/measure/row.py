@@ -87,6 +87,10 @@ def measure_row(
         buffers, twins, prepared, refusal = _prepare(comm, row)
         if refusal is not None:
             return replace(blank, status=refusal.status, reason=refusal.reason)
+        if prepared.took is not None:
+            took = prepared.took
+            wire_bytes = took.wire_bytes(row.bytes, row.itemsize)
+            blank = replace(blank, reason=f"took {took.text}", wire_bytes_busiest_rank=wire_bytes)
         phase = "verifying"
         try:
             wrong = _verify(comm, row, buffers, twins, prepared)

@@ -152,8 +152,8 @@ def build_rows(
     table.add_column("\n", no_wrap=True, max_width=max(1, width - table_width(columns)))
     for case in cases:
         texts = [column.text(case, best_s) for column in columns]
-        best = case.time_s is not None and best_s is not None and case.time_s.median <= best_s
-        note = "" if case.status == "ok" else f"{case.status}: {case.reason}"
+        best = case.time_s is not None and case.time_s.median == best_s
+        note = case.reason if case.status == "ok" else f"{case.status}: {case.reason}"
         table.add_row(*texts, Text(note), style=_style(case, best))
     return table
 
@@ -196,7 +196,7 @@ def _cells(of_size: dict[str, CaseRecord], names: list[str]) -> list[Text]:
         if case is None or case.time_s is None:
             text = MISSING if case is None or case.status == "skipped" else case.status
             cells.append(Text(f"{text}  ", style="dim" if text == MISSING else "bold red"))
-        elif best_s is not None and case.time_s.median <= best_s:
+        elif case.time_s.median == best_s:
             cells.append(Text(f"{format_us(case.time_s.median)} {BEST}", style="bold green"))
         else:
             cells.append(Text(f"{format_us(case.time_s.median)}  "))

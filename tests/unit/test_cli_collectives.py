@@ -43,6 +43,17 @@ def test_every_algorithm_is_right_in_place_and_out_of_place(capfd, command, rank
         assert len({case["algorithm"] for case in found}) >= (1 if command == "alltoall" else 2)
 
 
+def test_a_row_of_auto_says_what_it_took_and_counts_its_bytes(capfd):
+    arguments = ("--ranks", "3", "--algorithms", "auto,ring", "--sizes", "12,3M")
+    found = [case for case in cases(capfd, "allreduce", *arguments) if case["algorithm"] == "auto"]
+    assert [case["reason"] for case in found] == ["took mesh", "took direct"]  # threads see each other's arrays
+    # The whole to each of two peers; twice all but a third.
+    assert [case["wire_bytes_busiest_rank"] for case in found] == [2 * 12, 2 * (3 << 20) * 2 // 3]
+    status, out, _ = bench(capfd, "allreduce", "--transport", "threads", *arguments)
+    assert status == 0
+    assert len([line for line in out.splitlines() if "auto" in line and "took " in line]) == 2
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_list_counts_what_bench_measures(capfd, command):
     measured = cases(capfd, command, "--ranks", "4", "--sizes", "4K")

@@ -192,3 +192,12 @@ def test_csv_has_every_field():
 
 def test_every_format_on_offer_is_written_by_an_output():
     assert set(listing.FORMATS) == {"table", *FORMATS}
+
+
+def test_a_row_that_sums_fewer_contributions_is_no_best():
+    servers = case("ps", 4096, 1e-6, options="servers=1,dedicated", workers=1)
+    text = shown(terminal=True, groups=[[*GROUPS[0][:2], servers]], names=("ring", "mesh", "ps:servers=1,dedicated"))
+    starred = [line for line in text.splitlines() if "★" in line and "best of" not in line]
+    assert starred
+    assert all("2.00" in line for line in starred)
+    assert not any("1.00 ★" in line for line in starred)
