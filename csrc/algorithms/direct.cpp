@@ -21,12 +21,8 @@ namespace {
 
 // Each rank sums its chunk in `sum`.
 void reduce_own_chunk(Builder& rank, Spot sum) {
-  const int ranks = rank.ranks(), me = rank.rank();
-  for (int turn = 1; turn < ranks; ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
-  std::vector<Operand> operands;
-  for (int peer = 0; peer < ranks; ++peer) operands.push_back(peer == me ? own(in(me)) : message(peer));
-  rank.combine(sum, operands);
-  rank.scale(sum);
+  for (int turn = 1; turn < rank.ranks(); ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
+  rank.combine_all(sum, in(rank.rank()));
 }
 
 }  // namespace

@@ -11,33 +11,20 @@
 
 namespace pycomm::algorithms {
 
-namespace {
-
-// Everyone's message and one's own, in rank order.
-std::vector<Operand> all_in_order(const Builder& rank, Spot mine) {
-  std::vector<Operand> operands;
-  for (int peer = 0; peer < rank.ranks(); ++peer) operands.push_back(peer == rank.rank() ? own(mine) : message(peer));
-  return operands;
-}
-
-}  // namespace
-
 void mesh_allreduce(Builder& rank) {
   const int ranks = rank.ranks();
   rank.deal([&] {
     const Spot sent = rank.shape().in_place && ranks > 1 ? tmp(0, 0) : in(0);
     if (sent != in(0)) rank.copy(sent, in(0));
     for (int turn = 1; turn < ranks; ++turn) rank.send(sent, rank.ahead(turn));
-    rank.combine(out(0), all_in_order(rank, in(0)));
-    rank.scale(out(0));
+    rank.combine_all(out(0), in(0));
   });
 }
 
 void mesh_reduce_scatter(Builder& rank) {
   rank.deal([&] {
     for (int turn = 1; turn < rank.ranks(); ++turn) rank.send(in(rank.ahead(turn)), rank.ahead(turn));
-    rank.combine(out(0), all_in_order(rank, in(rank.rank())));
-    rank.scale(out(0));
+    rank.combine_all(out(0), in(rank.rank()));
   });
 }
 
@@ -55,8 +42,7 @@ void mesh_reduce(Builder& rank) {
       rank.send(in(0), rank.root());
       return;
     }
-    rank.combine(out(0), all_in_order(rank, in(0)));
-    rank.scale(out(0));
+    rank.combine_all(out(0), in(0));
   });
 }
 

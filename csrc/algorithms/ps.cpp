@@ -30,11 +30,7 @@ void ps_allreduce(Builder& rank) {
 
     if (serves) {
       const Spot sum = works ? out(mine) : tmp(0, mine);
-      std::vector<Operand> operands;
-      for (int worker = 0; worker < workers; ++worker)
-        operands.push_back(worker == me ? own(in(mine)) : message(worker));
-      rank.combine(sum, operands);
-      rank.scale(sum);
+      rank.combine_all(sum, in(mine));
       for (int turn = 1; turn <= workers; ++turn)
         if (const int worker = (mine + turn) % workers; worker != me) rank.send(sum, worker);
     }

@@ -64,6 +64,13 @@ int Builder::reduce(Spot to, Spot from) {
   return push({.action = Action::reduce, .to = to.place, .from = from.place, .chunk = extent(to)});
 }
 
+void Builder::combine_all(Spot to, Spot mine) {
+  std::vector<Operand> operands;
+  for (int worker = 0; worker < workers_; ++worker) operands.push_back(worker == rank_ ? own(mine) : message(worker));
+  combine(to, operands);
+  scale(to);
+}
+
 int Builder::combine(Spot to, std::span<const Operand> operands) {
   if (operands.size() == 1) {
     if (operands[0].peer >= 0) return recv(to, operands[0].peer);

@@ -97,6 +97,8 @@ class Builder {
     return combine(to, std::span(operands.begin(), operands.size()));
   }
   int scale(Spot spot);
+  // All workers' contributions in rank order, this rank's own from `mine`, the others' from their messages; and scale.
+  void combine_all(Spot to, Spot mine);
   int wait(int peer);
   int after(int lane, int step);
 

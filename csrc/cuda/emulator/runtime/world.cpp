@@ -1,8 +1,10 @@
 #include "cuda/emulator/runtime/world.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <iterator>
+#include <mutex>
 
 #include "cuda/emulator/runtime/runtime.hpp"
 

@@ -1,13 +1,11 @@
 // What CUDA's calls find behind them: emulated devices, the machine that runs them, and one lock for the host threads.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
