@@ -36,12 +36,16 @@ class Lines:
 
     def number_of(self, text: str, what: str) -> float:
         """`text` as a finite number that is not negative."""
-        try:
-            value = float(text if text.isascii() and "_" not in text else "no number")
-        except ValueError:
-            raise self.fail(f"{what} is {text!r}, not a number") from None
+        value = self._float(text, what)
         if not 0 <= value < float("inf"):
             raise self.fail(f"{what} is {text!r}; it must be finite and not negative")
+        return value
+
+    def positive(self, text: str, what: str) -> float:
+        """`text` as a finite number above 0."""
+        value = self._float(text, what)
+        if not 0 < value < float("inf"):
+            raise self.fail(f"{what} is {text!r}; it must be finite and positive")
         return value
 
     def whole(self, text: str, what: str) -> int:
@@ -52,3 +56,9 @@ class Lines:
         if value >= _LARGEST:
             raise self.fail(f"{what} is {text!r}, too large")
         return int(value)
+
+    def _float(self, text: str, what: str) -> float:
+        try:
+            return float(text if text.isascii() and "_" not in text else "no number")
+        except ValueError:
+            raise self.fail(f"{what} is {text!r}, not a number") from None

@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pycomm.errors import UsageError
 from pycomm.trace.lines import Lines
 
 
 @dataclass(frozen=True)
 class Line:
-    """The cells of a line by column. Its methods raise UsageError, naming file and line, for what is none."""
+    """The cells of the current line by column. Its methods raise UsageError, naming file and line."""
 
-    where: str  # file:line
+    lines: Lines
     cells: Mapping[str, str]
 
     def one_of(self, column: str, known: Collection[str]) -> str:
         """A text out of `known`."""
         text = self.cells[column]
         if text not in known:
-            raise UsageError(f"{self.where}: {column} is {text!r}: one of {', '.join(known)}")
+            raise self.lines.fail(f"{column} is {text!r}: one of {', '.join(known)}")
         return text
 
     def count(self, column: str) -> int:
         """A whole number from 1."""
-        value = self.positive(column)
-        if value != int(value):
-            raise UsageError(f"{self.where}: {column} is {self.cells[column]!r}, not a whole number")
-        return int(value)
+        self.positive(column)
+        return self.lines.whole(self.cells[column], column)
 
     def positive(self, column: str) -> float:
         """A finite number above 0."""
-        text = self.cells[column]
-        try:
-            value = float(text)
-        except ValueError:
-            raise UsageError(f"{self.where}: {column} is {text!r}, not a number") from None
-        if not 0 < value < float("inf"):
-            raise UsageError(f"{self.where}: {column} is {text!r}; it must be finite and positive")
-        return value
+        return self.lines.positive(self.cells[column], column)
 
 
-def read_figures(path: Path, columns: Sequence[str]) -> list[Line]:
-    """The lines under the heading, at least one. Raises UsageError where a file, a column or a cell is missing."""
+def read_figures(path: Path, columns: Sequence[str]) -> Iterator[Line]:
+    """The lines under the heading, at least one, each to be read before the next.
+
+    Raises UsageError where a file, a column or a cell is missing.
+    """
     lines = Lines(path)
     names: list[str] = []
-    found: list[Line] = []
+    found = False
     for text in lines:
         if not text.strip():
             continue
@@ -61,7 +54,7 @@ def read_figures(path: Path, columns: Sequence[str]) -> list[Line]:
         elif len(cells) != len(names):
             raise lines.fail(f"{len(cells)} columns, {len(names)} wanted")
         else:
-            found.append(Line(f"{path}:{lines.number}", dict(zip(names, cells, strict=True))))
+            found = True
+            yield Line(lines, dict(zip(names, cells, strict=True)))
     if not found:
         raise lines.fail("no figures")
-    return found
